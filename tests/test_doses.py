@@ -1,4 +1,4 @@
-"""Doses, switches, resets and steady states: the default finds the truth, and every way agrees."""
+"""Doses, switches, resets and steady states: fits recover the truth, and methods agree."""
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,8 @@ TIMES = np.array([0.5, 1, 2, 4, 8, 12, 24.5, 25, 26, 28, 32, 36, 48.0])
 
 def solved(text, values, times, names, begin=0.0):
     model = wf.Model.from_text(text)
-    found = wf.simulate(model, {n: values[n] for n in model.parameters}, None, np.concatenate([[begin], times]))
-    return np.column_stack([found.states[1:, model.states.index(n)] for n in names])
+    solution = wf.simulate(model, {n: values[n] for n in model.parameters}, None, np.concatenate([[begin], times]))
+    return np.column_stack([solution.states[1:, model.states.index(n)] for n in names])
 
 
 def noisy(values, seed, size=0.05):
@@ -35,14 +35,14 @@ def twice():
     return wf.Dataset(TIMES, noisy(values, 1), "lognormal", names=["C"], doses=wf.Doses("A", [0, 24], 100))
 
 
-def test_the_default_finds_the_truth(twice):
+def test_default_method_recovers_the_truth_from_two_doses(twice):
     fit = wf.fit(wf.Model.from_text(ORAL), twice, bounds=BOUNDS)
     assert fit.success
     assert near(fit, TRUTH)
     assert "2 doses into A" in str(fit)
 
 
-def test_both_ways_agree(twice):
+def test_default_method_agrees_with_output_error(twice):
     model = wf.Model.from_text(ORAL)
     first = wf.fit(model, twice, bounds=BOUNDS)
     second = wf.fit(model, twice, bounds=BOUNDS, method="output-error")
@@ -52,14 +52,14 @@ def test_both_ways_agree(twice):
     assert first.log_likelihood == pytest.approx(second.log_likelihood, abs=0.01)
 
 
-def test_a_dose_in_the_data_is_a_dose_in_the_model(twice):
+def test_dose_in_the_data_equals_the_same_event_in_the_model(twice):
     plain = twice.replace_attributes(trajectories=[wf.data.trajectory.replace(q, doses=()) for q in twice.trajectories])
     in_model = wf.fit(wf.Model.from_text(ORAL + "\nat t = 0, 24: A = A + 100"), plain, bounds=BOUNDS)
     in_data = wf.fit(wf.Model.from_text(ORAL), twice, bounds=BOUNDS)
     np.testing.assert_allclose(in_model.estimate, in_data.estimate, rtol=1e-9)
 
 
-def test_a_prediction_takes_the_doses_along(twice, tmp_path):
+def test_predictions_and_saved_fits_include_the_doses(twice, tmp_path):
     fit = wf.fit(wf.Model.from_text(ORAL), twice, bounds=BOUNDS)
     later = np.array([10.0, 24.0, 30.0, 60.0])
     own = solved(
@@ -78,7 +78,7 @@ def test_a_prediction_takes_the_doses_along(twice, tmp_path):
     assert "dose" in fit.report(tmp_path / "page.html").read_text()
 
 
-def test_amounts_and_lags_may_be_parameters():
+def test_amounts_and_lags_of_doses_can_be_estimated():
     values = solved(ORAL + "\nat t = 0.3, 24.3: A = A + 70", TRUTH, TIMES, ["C"])
     model = wf.Model.from_text(ORAL)
     data = wf.Dataset(
@@ -94,7 +94,7 @@ def test_amounts_and_lags_may_be_parameters():
     assert near(known, {"F": 0.7, "ka": 1.2})
 
 
-def test_infusions_add_up():
+def test_overlapping_infusions_add_up():
     text = "C' = (if(t < 2, 30, 0) + if(t < 1, 0, if(t < 3, 10, 0)))/V - ke*C\nC(0) = 0"
     times = np.linspace(0.25, 8, 32)
     values = solved(text, TRUTH, times, ["C"])
@@ -105,7 +105,7 @@ def test_infusions_add_up():
     assert near(fit, {"V": 20.0, "ke": 0.15})
 
 
-def test_a_dose_before_the_first_sample_and_after_the_last():
+def test_dose_before_the_first_sample_counts_and_one_after_the_last_is_noted():
     times = TIMES[2:]
     values = solved(ORAL + "\nat t = -12: A = A + 100", TRUTH, times, ["C"], begin=-12.0)
     data = wf.Dataset(times, noisy(values, 4), "lognormal", names=["C"], doses=wf.Doses("A", [-12, 60], 100))
@@ -114,7 +114,7 @@ def test_a_dose_before_the_first_sample_and_after_the_last():
     assert any("after the last sample" in note for note in fit.data.notes)
 
 
-def test_subjects_with_doses_of_their_own():
+def test_each_subject_has_its_own_doses():
     parts = []
     for k, amount in enumerate((50.0, 100.0, 200.0)):
         values = solved(ORAL + f"\nat t = 0: A = A + {amount}", TRUTH, TIMES[:6], ["C"])
@@ -128,12 +128,12 @@ def test_subjects_with_doses_of_their_own():
         data.with_doses({"z": wf.Doses("A", 0, 1)})
 
 
-def test_doses_need_an_id_only_where_there_are_several_trajectories():
-    one = wf.Dataset(TIMES, np.exp(-TIMES), names=["C"])
+def test_dose_table_needs_an_id_only_for_several_trajectories():
+    single = wf.Dataset(TIMES, np.exp(-TIMES), names=["C"])
     table = pd.DataFrame({"time": [0.0, 5.0], "amount": [10.0, 20.0], "state": "A"})
-    (only,) = one.with_doses(table).trajectories
+    (only,) = single.with_doses(table).trajectories
     assert [(d.time, d.amount) for doses in only.doses for d in doses.each] == [(0.0, 10.0), (5.0, 20.0)]
-    both = wf.Dataset.join([one, one], ["a", "b"])
+    both = wf.Dataset.join([single, single], ["a", "b"])
     with pytest.raises(DataError, match=r"needs a column id.*a.*b"):
         both.with_doses(table)
     first, second = both.with_doses(table.assign(id=["b", "b"])).trajectories
@@ -153,7 +153,7 @@ NONMEM = pd.DataFrame(
 )
 
 
-def test_a_nonmem_table():
+def test_nonmem_table_is_read_with_its_doses():
     data = wf.Dataset.from_nonmem(NONMEM, into="A", measured="C")
     first, second = data.trajectories
     assert list(first.times) == [1.0, 2.0, 3.0]
@@ -166,12 +166,12 @@ def test_a_nonmem_table():
         wf.Dataset.from_nonmem(NONMEM.drop(columns="AMT"), into="A", measured="C")
 
 
-def test_a_nonmem_table_without_id_has_one_subject():
+def test_nonmem_table_without_id_has_one_subject():
     rows = NONMEM[NONMEM["ID"] == 1]
-    (one,) = wf.Dataset.from_nonmem(rows.drop(columns="ID"), into="A", measured="C").trajectories
-    (same,) = wf.Dataset.from_nonmem(rows, into="A", measured="C").trajectories
-    assert list(one.times) == list(same.times) == [1.0, 2.0, 3.0]
-    assert one.doses == same.doses
+    (without_id,) = wf.Dataset.from_nonmem(rows.drop(columns="ID"), into="A", measured="C").trajectories
+    (with_id,) = wf.Dataset.from_nonmem(rows, into="A", measured="C").trajectories
+    assert list(without_id.times) == list(with_id.times) == [1.0, 2.0, 3.0]
+    assert without_id.doses == with_id.doses
 
 
 @pytest.mark.parametrize(
@@ -185,14 +185,14 @@ def test_a_nonmem_table_without_id_has_one_subject():
         (lambda: [1, 2], "must be Doses"),
     ],
 )
-def test_bad_doses_are_named(doses, words):
+def test_invalid_doses_are_refused(doses, words):
     with pytest.raises(DataError, match=words):
         match(wf.Dataset(TIMES, np.sin(TIMES), names=["C"], doses=doses()), wf.Model.from_text(ORAL))
 
 
 @pytest.mark.parametrize(("samples", "method"), [(61, "wendy"), (60, "relaxed")])
-def test_a_switch_where_all_is_measured(samples, method):
-    """No interval straddles a jump: with a sample there the weak form can do, else a mesh with a node there."""
+def test_switch_is_fitted_if_every_state_is_measured(samples, method):
+    """No interval may contain a jump: a sample at the jump allows the weak form, else a mesh has a node there."""
     text, t = "x' = if(t < 5, a, 0) - b*x", np.linspace(0, 12, samples)
     model = wf.Model.from_text(text)
     u = wf.simulate(model, {"a": 2.0, "b": 0.5}, [1.0], t).states
@@ -201,11 +201,11 @@ def test_a_switch_where_all_is_measured(samples, method):
     assert fit.method == method
     assert fit.success
     assert near(fit, {"a": 2.0, "b": 0.5})
-    other = wf.fit(model, data, method="output-error")
-    np.testing.assert_array_less(np.abs(fit.estimate - other.estimate), 0.05 * np.sqrt(np.diag(fit.covariance)))
+    solved_fit = wf.fit(model, data, method="output-error")
+    np.testing.assert_array_less(np.abs(fit.estimate - solved_fit.estimate), 0.05 * np.sqrt(np.diag(fit.covariance)))
 
 
-def test_a_reset_and_a_second_series():
+def test_reset_by_an_event_is_fitted_and_predicted():
     model = wf.Model.from_text("x' = r*x*(1 - x/K)\nat t = 6: x = x/4")
     t = np.linspace(0, 12, 60)
     u = wf.simulate(model, {"K": 2.0, "r": 0.9}, [0.1], t).states
@@ -215,7 +215,7 @@ def test_a_reset_and_a_second_series():
     np.testing.assert_allclose(fit.predict([5.99, 6.0]).states[:, 0] @ [1, -4], 0.0, atol=0.02)
 
 
-def test_a_switch_time_is_estimated_by_solving():
+def test_switch_time_is_estimated_by_output_error():
     model = wf.Model.from_text("x' = if(t < tau, a, 0) - b*x")
     t = np.linspace(0, 12, 60)
     u = wf.simulate(model, {"a": 2.0, "b": 0.5, "tau": 5.3}, [1.0], t).states
@@ -227,7 +227,7 @@ def test_a_switch_time_is_estimated_by_solving():
     assert near(wf.fit(model, data, fixed={"tau": 5.3}), {"a": 2.0, "b": 0.5})
 
 
-def test_it_begins_at_rest():
+def test_initial_steady_state_is_fitted():
     model = wf.Model.from_text("x' = k1*s - d1*x\ny' = k2*x - d2*y\nsteady: s = 1")
     values = {"d1": 0.5, "d2": 0.3, "k1": 2.0, "k2": 1.0, "s": 3.0}
     t = np.linspace(0, 20, 40)
@@ -237,11 +237,11 @@ def test_it_begins_at_rest():
     bounds = {"d1": (0.35, 5), "d2": (0.01, 0.35), "k1": (0.1, 10)}
     fit = wf.fit(model, data, fixed={"s": 3.0, "k2": 1.0}, bounds=bounds)
     assert near(fit, {"d1": 0.5, "d2": 0.3, "k1": 2.0})
-    other = wf.fit(model, data, fixed={"s": 3.0, "k2": 1.0}, bounds=bounds, method="output-error", starts=2)
-    assert other.log_likelihood == pytest.approx(fit.log_likelihood, abs=0.01)
+    solved_fit = wf.fit(model, data, fixed={"s": 3.0, "k2": 1.0}, bounds=bounds, method="output-error", starts=2)
+    assert solved_fit.log_likelihood == pytest.approx(fit.log_likelihood, abs=0.01)
 
 
-def test_what_is_conserved_stays_at_rest():
+def test_steady_state_keeps_a_conserved_total():
     model = wf.Model.from_text("A' = -k1*A + k2*B\nB' = k1*A - k2*B\nA(0) = tot\nB(0) = 0\nsteady: k1 = 0.3")
     value, _, by_p = model.build_map("g").linearise(np.zeros(1), np.ones((1, 2)), np.array([0.8, 0.6, 1.5]))
     np.testing.assert_allclose(value[0], [1.0, 0.5], rtol=1e-9)
@@ -251,7 +251,7 @@ def test_what_is_conserved_stays_at_rest():
 @pytest.mark.parametrize(
     "text", ["x' = k*x\nx(0) = 1\nsteady", pytest.param("x' = k\nx(0) = 1\nsteady", marks=pytest.mark.slow)]
 )
-def test_no_steady_state(text):
+def test_model_without_a_steady_state_is_refused(text):
     t = np.linspace(0, 5, 30)
     with pytest.raises(FitError, match=r"no steady state|not finite"):
         wf.fit(
@@ -273,12 +273,12 @@ def test_no_steady_state(text):
         ("x' = if(1 < 2, k, 2)*x", "never switches"),
     ],
 )
-def test_bad_models_are_named(text, words):
+def test_invalid_events_and_switches_are_refused(text, words):
     with pytest.raises(ModelError, match=words):
         wf.Model.from_text(text)
 
 
-def test_inputs_on_times_of_their_own():
+def test_input_may_have_times_other_than_the_samples():
     model = wf.Model.from_text("x' = u - k*x", inputs=["u"])
     t = np.linspace(0, 10, 50)
     steps = (np.array([0.0, 3.3, 7.1]), np.array([1.0, 2.0, 0.0]), "hold")
@@ -294,7 +294,7 @@ def test_inputs_on_times_of_their_own():
 
 
 @pytest.mark.parametrize("method", ["wendy", "output-error", "hybrid"])
-def test_a_free_initial_value_is_that_before_the_first_dose(method):
+def test_free_initial_value_is_the_one_before_the_first_dose(method):
     t = np.linspace(0.5, 12, 25)
     values = 10 * np.exp(-0.3 * t) + np.where(t >= 6, 10 * np.exp(-0.3 * (t - 6)), 0)
     data = wf.Dataset(
@@ -308,7 +308,7 @@ def test_a_free_initial_value_is_that_before_the_first_dose(method):
     np.testing.assert_allclose(fit.predict([0, 0.5, 3])["C"][:, 0], [10, 8.6, 4.07], rtol=0.02)
 
 
-def test_a_dose_at_the_last_sample_and_one_to_come():
+def test_dose_at_the_last_sample_counts_and_a_later_one_is_predicted():
     t = np.linspace(0.5, 12, 24)
     values = sum(np.where(t >= s, 10 * np.exp(-0.3 * (t - s)), 0) for s in (0, 6, 12))
     data = wf.Dataset(
@@ -323,7 +323,7 @@ def test_a_dose_at_the_last_sample_and_one_to_come():
     assert later[1] - later[0] == pytest.approx(10.0, abs=0.5)
 
 
-def test_at_rest_with_inputs():
+def test_steady_state_with_inputs_is_fitted():
     model = wf.Model.from_text("m' = k*s - d*m\nP' = b*m - g*P\nsteady: s = 1", inputs=["s"])
     t = np.linspace(0, 20, 40)
     steps = {"s": ([0.0, 4.0, 11.0], [1.0, 3.0, 0.5], "hold")}
@@ -340,6 +340,6 @@ def test_at_rest_with_inputs():
 @pytest.mark.parametrize(
     ("column", "words"), [({"SS": 1}, "SS"), ({"CMT": [1, 1, 1, 2, 1, 1, 1, 1, 1]}, "more than one compartment")]
 )
-def test_what_nonmem_means_and_is_not_read_is_refused(column, words):
+def test_unsupported_nonmem_columns_are_refused(column, words):
     with pytest.raises(DataError, match=words):
         wf.Dataset.from_nonmem(NONMEM.assign(**column), into="A", measured="C")

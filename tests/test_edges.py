@@ -1,4 +1,4 @@
-"""The edges, in small: one or two draws of each row of `benchmarks/edges.py`, and what must not be called a success."""
+"""Difficult problems: draws of each row of `benchmarks/edges.py`, and fits that must not be called a success."""
 
 import importlib.util
 import sys
@@ -36,7 +36,7 @@ ROWS = {name: make for rows in (edges.OPTIMUM, edges.HONEST, edges.NOISE_FREE) f
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith(SLOW)])
-def test_the_right_optimum_or_no_success(name):
+def test_fit_succeeds_at_the_right_optimum(name):
     ended = edges.run(ROWS[name], 1, compare=False)  # the benchmark compares with the fit from the truth
     assert ended.right, ended.words
     assert ended.success, ended.words
@@ -44,21 +44,21 @@ def test_the_right_optimum_or_no_success(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in ROWS if name.startswith(SLOW)])
-def test_never_a_wrong_success(name):
-    ended = [edges.run(ROWS[name], seed) for seed in range(3)]
-    assert not any(one.success and not one.right for one in ended)
+def test_no_fit_succeeds_at_a_wrong_optimum(name):
+    outcomes = [edges.run(ROWS[name], seed) for seed in range(3)]
+    assert not any(outcome.success and not outcome.right for outcome in outcomes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 6, 8])
-def test_initial_states_that_noise_hides_keep_no_fit_from_its_end(seed):
+def test_fit_converges_if_noise_hides_the_initial_states(seed):
     ended = edges.run(ROWS["Oregonator, M = 200, 5%"], seed, compare=False)
     assert ended.right, ended.words
     assert ended.success, ended.words
 
 
 @pytest.mark.slow
-def test_few_samples_of_which_a_fit_leaves_much_are_looked_at_from_many_places():
+def test_few_noisy_samples_give_no_wrong_success():
     problem = wf.problems.get("duffing")
     truth = np.array(problem.truth)
     for noise, seed in ((0.1, 14507937400516883), (0.2, 3)):
@@ -71,7 +71,7 @@ OFFSET = wf.Model.from_text("x' = -k*x")
 
 
 def offset(t, seed):
-    """A decay to a level that the model does not know."""
+    """Return a noisy decay to a level of one; the model decays to zero."""
     return 5 * np.exp(-0.7 * t) + 1 + 0.1 * np.random.default_rng(seed).standard_normal(len(t))
 
 
@@ -93,7 +93,7 @@ def repeats(n, m, **more):
         pytest.param(lambda: repeats(20, 5, sigma=0.1), id="20 times, 5 repeats, sigma given"),
     ],
 )
-def test_a_wrong_model_is_rejected_in_every_design(make):
+def test_wrong_model_is_rejected_in_every_design(make):
     fit = wf.fit(OFFSET, make())
     assert fit.status is Status.REJECTED
     assert fit.goodness.p_value < 1e-6
@@ -101,7 +101,7 @@ def test_a_wrong_model_is_rejected_in_every_design(make):
     assert not any("sigma" in warning for warning in fit.warnings)
 
 
-def test_a_weak_estimate_that_was_not_refined_is_no_success():
+def test_unrefined_is_no_success_and_unresolved_is_not_sound():
     assert not Status.UNREFINED.success
     assert not Status.UNREFINED.converged
     assert Status.UNRESOLVED.converged
@@ -113,7 +113,7 @@ DATA = GROWTH.simulate(M=60, noise=0.03, seed=2).trajectories[0]
 
 
 @pytest.mark.slow
-def test_one_absurd_value_is_named_by_its_row():
+def test_single_absurd_value_is_named_by_its_row():
     values = DATA.values.copy()
     values[16] = -999
     fit = wf.fit(GROWTH.model, wf.Dataset(DATA.times, values, names=["u"]))
@@ -161,14 +161,14 @@ def correlated(seed):
         pytest.param(correlated(1), "gaussian", "correlated from sample to sample", id="correlated"),
     ],
 )
-def test_noise_of_another_kind_is_named(values, kind, words):
+def test_wrong_kind_of_noise_is_reported_as_misstated(values, kind, words):
     fit = wf.fit(PREY.model, wf.Dataset(TIMES, values, kind, names=list(PREY.model.states)), bounds=PREY.bounds)
     assert fit.status is Status.MISSTATED
     assert any(words in warning for warning in fit.warnings)
     assert not any("does not fit" in warning for warning in fit.warnings)
 
 
-def test_right_noise_is_not_doubted():
+def test_right_kind_of_noise_is_rarely_reported_as_misstated():
     statuses = [
         wf.fit(PREY.model, PREY.simulate(M=60, noise=0.05, seed=seed), bounds=PREY.bounds).status for seed in range(20)
     ]
@@ -176,8 +176,8 @@ def test_right_noise_is_not_doubted():
 
 
 @pytest.mark.slow
-def test_profiles_and_bootstrap_of_what_succeeded():
-    """Log-normal noise over decades, found by the relaxed model; and stiff equations, by solving them."""
+def test_profiles_and_refits_agree_with_wald_intervals():
+    """Log-normal noise over decades, fitted by the relaxed model; and stiff equations, fitted by solving them."""
     for name in ("HIV, M = 60, log-normal 1%", "Robertson, M = 100, 1%, log scale"):
         trial = ROWS[name](0)
         fit = wf.fit(trial.model, trial.data, **trial.arguments)
@@ -191,7 +191,7 @@ def test_profiles_and_bootstrap_of_what_succeeded():
         assert np.abs((drawn.p - fit.estimate) / fit.errors).max() < 6
 
 
-def test_the_interval_at_a_bound_is_one_sided():
+def test_interval_at_a_bound_covers_the_truth():
     t = np.linspace(0, 6, 60)
     model = wf.Model.from_text("x' = -k*x + s")
     inside = 0
@@ -207,7 +207,7 @@ def test_the_interval_at_a_bound_is_one_sided():
     assert inside >= 17
 
 
-def test_states_stay_in_the_domain_and_data_need_not():
+def test_model_with_a_square_root_fits_data_that_are_partly_negative():
     t, rng = np.linspace(0, 3.8, 60), np.random.default_rng(0)
     values = (2 - 0.5 * t) ** 2 + 0.1 * rng.standard_normal(60)
     assert (values < 0).any()
@@ -217,36 +217,37 @@ def test_states_stay_in_the_domain_and_data_need_not():
 
 
 @pytest.mark.parametrize("method", ["wendy", "relaxed"])
-def test_what_a_fit_leaves_of_noise_is_a_projection_and_the_same_by_every_method(method):
+def test_residual_projection_is_idempotent_and_agrees_with_output_error(method):
     from weakform.collocation.residual_projection import ResidualProjection
     from weakform.fitting import judgement
 
-    kept: dict[str, ResidualProjection] = {}
-    plain = judgement.assess_residuals
+    projections: list[ResidualProjection] = []
+    assess_residuals = judgement.assess_residuals
 
-    def spy(*args, **more):
-        kept["left"] = more["left"]
-        return plain(*args, **more)
+    def spy(*args, project_noise, **keywords):
+        projections.append(project_noise)
+        return assess_residuals(*args, project_noise=project_noise, **keywords)
 
     noise = np.random.default_rng(0).standard_normal((41, 2, 3))
     data = PREY.simulate(M=40, noise=0.05, seed=3)
-    found = []
+    projected = []
     for name in ("output-error", method):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(judgement, "assess_residuals", spy)
             wf.fit(PREY.model, data, bounds=PREY.bounds, method=name)
-        found.append(kept["left"](noise))
-    assert np.allclose(found[0], found[1], atol=0.02)
-    assert np.allclose(kept["left"](found[1]), found[1], atol=1e-4)
+        projected.append(projections[-1](noise))
+    assert np.allclose(projected[0], projected[1], atol=0.02)
+    # A projection leaves what it returns unchanged.
+    assert np.allclose(projections[-1](projected[1]), projected[1], atol=1e-4)
 
 
-def test_the_size_of_the_test_in_small():
-    """True models of few samples: about one in twenty below 5%; `benchmarks/goodness.py size` counts 10,000."""
-    t, low = np.linspace(0, 10, 41), 0
+def test_p_values_of_right_models_are_rarely_below_five_per_cent():
+    """About one in twenty should be; `benchmarks/goodness.py size` counts 10,000 fits."""
+    t, rejections = np.linspace(0, 10, 41), 0
     truth = 5.0 / (0.5 + (10 - 0.5) * np.exp(-0.9 * t))
     model = wf.Model.from_text("u' = r*u*(1 - u/K)")
     for seed in range(80):
         values = 10 * truth / 10 + 0.05 * truth.std() * np.random.default_rng(seed).standard_normal(41)
         fit = wf.fit(model, wf.Dataset(t, values), start={"r": 0.9, "K": 10.0}, starts=1)
-        low += fit.goodness.p_value < 0.05
-    assert 1 <= low <= 11
+        rejections += fit.goodness.p_value < 0.05
+    assert 1 <= rejections <= 11

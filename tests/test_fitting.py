@@ -10,14 +10,14 @@ from weakform.support.errors import DataError, FitError
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 5e4, 1e9, 1e15])
-def test_no_first_guess_is_needed_at_any_scale(scale):
+def test_fit_without_a_guess_recovers_parameters_at_any_scale(scale):
     fit = wf.fit(LOGISTIC, wf.Dataset(TIMES, scale * (GROWN + 0.1 * DRAWS)))
     assert fit.success
     assert fit["K"].value / scale == pytest.approx(10, rel=0.02)
     assert fit["r"].value == pytest.approx(1, rel=0.05)
 
 
-def test_it_agrees_with_curve_fit_on_the_analytic_solution():
+def test_fit_agrees_with_curve_fit_on_the_analytic_solution():
     def solution(t, n0, r, K):
         return K / (1 + (K / n0 - 1) * np.exp(-r * t))
 
@@ -29,7 +29,7 @@ def test_it_agrees_with_curve_fit_on_the_analytic_solution():
     assert fit["K"].error == pytest.approx(np.sqrt(covariance[2, 2]), rel=0.03)
 
 
-def test_wrong_objects():
+def test_objects_of_the_wrong_type_are_refused():
     problem = wf.problems.get("logistic")
     with pytest.raises(FitError, match="must be a Dataset"):
         wf.fit(problem.model, [[1, 2]])
@@ -39,7 +39,7 @@ def test_wrong_objects():
         wf.fit(wf.problems.get("lorenz").model, problem.simulate())
 
 
-def test_too_few_residuals():
+def test_more_parameters_than_weak_residuals_are_refused():
     t = np.linspace(0, 1, 8)
     names = [f"a{k}" for k in range(6)]
     model = wf.Model.from_text("u' = " + " + ".join(f"{a}*u**{k}" for k, a in enumerate(names)))
@@ -56,7 +56,7 @@ def test_too_few_residuals():
         pytest.param({"basis": wf.Local(radius=100.0)}, "too large", id="radius"),
     ],
 )
-def test_errors_say_what_to_do(changes, message):
+def test_error_messages_name_the_remedy(changes, message):
     problem = wf.problems.get("logistic")
     data = problem.simulate(M=100, noise=0.02, seed=1)
     with pytest.raises(wf.WeakformError, match=message):
@@ -78,6 +78,6 @@ def test_errors_say_what_to_do(changes, message):
         pytest.param(lambda: wf.fit(wf.Model.from_text("N' = N"), GROWTH), id="no parameters"),
     ],
 )
-def test_every_refusal_is_one_of_our_errors(wrong):
+def test_invalid_arguments_raise_a_weakform_error(wrong):
     with pytest.raises(wf.WeakformError):
         wrong()

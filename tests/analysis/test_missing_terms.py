@@ -47,7 +47,7 @@ def test_right_model_lacks_no_term(name):
 
 
 @pytest.mark.slow
-def test_own_candidates_for_the_equation_of_a_hidden_state():
+def test_candidates_of_the_user_for_a_hidden_state_are_ranked():
     truth = wf.Model.from_text("x' = a*x - b*x*y\ny' = d*x*y - c*y\nx(0) = 1\ny(0) = 1")
     t = np.linspace(0, 6, 60)
     u = wf.simulate(truth, {"a": 3, "b": 1, "c": 2, "d": 1}, [1, 1], t).states
@@ -69,8 +69,8 @@ def test_own_candidates_for_the_equation_of_a_hidden_state():
     ],
     ids=["arrives", "leaves"],
 )
-def test_flow_missing_at_one_end_mends_the_model_with_its_sign(truth, wrong, equation, term, sign):
-    """What leaves A arrives at B, and the other way round: the term as it is, with the sign that the data want."""
+def test_flow_missing_in_one_equation_is_added_unchanged_with_the_right_sign(truth, wrong, equation, term, sign):
+    """The flow a*A out of A is one into B: the term of one equation is added to the other with a coefficient of ±1."""
     model, t = wf.Model.from_text(truth), np.linspace(0, 10, 120)
     values = {"a": 0.5, "c": 0.3, "p": 1.0}
     u = wf.simulate(model, {name: values[name] for name in model.parameters}, [10.0, 1.0], t).states
@@ -95,7 +95,7 @@ def test_wrong_candidates_are_refused():
 
 
 @pytest.mark.slow
-def test_missing_term_of_a_second_order_equation():
+def test_missing_term_of_a_second_order_equation_ranks_first():
     t = np.linspace(0, 12, 100)
     truth = wf.Model.from_text("x'' = -w*x - c*x'")
     x = wf.simulate(truth, {"w": 2.0, "c": 0.2}, [1.0, 0.0], t).states[:, :1]
@@ -104,6 +104,6 @@ def test_missing_term_of_a_second_order_equation():
     assert (ranking.found[0].equation, ranking.found[0].term) == ("x'", "x'")
 
 
-def test_terms_that_the_model_has_already_are_not_tried():
+def test_terms_that_the_model_already_has_are_not_tried():
     fit = fitted("u1' = p1*u1 - p2*u1*u2\nu2' = -p3*u2 + p4*u1*u2")
-    assert "has all of these terms already" in fit.missing_terms({"u1": "u1"}).sentence
+    assert "already has all of these terms" in fit.missing_terms({"u1": "u1"}).sentence

@@ -121,5 +121,5 @@ def test_fit_notes_a_start_that_was_moved_inside_its_bounds():
     data = wf.Dataset(TIMES, GROWN + 0.1 * DRAWS)
     fit = wf.fit(LOGISTIC, data, start={"r": 50.0, "K": 5.0}, bounds={"r": (0, 2), "K": (1, 20)})
     assert [note for note in fit.notes if "start" in note] == [
-        "The start of r, 50, lies outside its bounds [0, 2] and was moved inside."
+        "The start of r, 50, was outside its bounds [0, 2] and was moved inside."
     ]

@@ -122,5 +122,5 @@ def test_as_many_unknowns_as_values_need_a_given_sigma(is_sigma_given):
         assert fit.status is wf.Status.UNDETERMINED
         assert fit["a"].interval == (-np.inf, np.inf)
         assert fit["a"].note == fit["b"].note == "as many unknowns as values"
-        assert "hold no information" not in words
+        assert "contain no information" not in words
         assert np.isinf(fit.predict([1.0]).upper).all()

@@ -19,7 +19,7 @@ def short_lorenz(seed):
     return problem.model, problem.simulate(M=64, noise=0.1, seed=seed)
 
 
-def test_hidden_states_undefined_at_every_start_are_an_error_in_words():
+def test_fit_raises_an_error_if_a_model_with_hidden_states_is_undefined_at_every_start():
     model = wf.Model.from_text("x' = -a*x + 0.1*sqrt(5 - t)\nz' = -b*z\ny = x + z")
     t = np.linspace(0, 10, 40)
     y = np.exp(-t) + np.exp(-0.3 * t)
@@ -27,7 +27,7 @@ def test_hidden_states_undefined_at_every_start_are_an_error_in_words():
         wf.fit(model, wf.Dataset(t, y, names=["y"]))
 
 
-def test_other_tolerance_keeps_the_fallbacks():
+def test_a_different_tolerance_does_not_turn_fallbacks_off():
     model, data = short_lorenz(1)
     fit = wf.fit(model, data, options={"tolerance": 1.1e-8})
     default = wf.fit(model, data)
@@ -35,12 +35,12 @@ def test_other_tolerance_keeps_the_fallbacks():
     assert (np.abs(fit.estimate - default.estimate) < 1e-3 * default.wald_errors).all()
 
 
-def test_option_that_chooses_a_way_keeps_the_method_and_the_trace_says_so():
+def test_option_that_restricts_the_fit_keeps_the_method_and_is_named_in_the_trace():
     model, data = short_lorenz(1)
     fit = wf.fit(model, data, options={"covariance": "sandwich"})
     assert fit.method == "wendy"
     skipped = [step for step in fit.trace.steps if step.decision == "skipped"]
-    assert any("covariance='sandwich' restricts the fit to method 'wendy'" in step.reason for step in skipped)
+    assert any("covariance='sandwich' restricts the fit to the method 'wendy'" in step.reason for step in skipped)
 
 
 def test_note_of_a_fallback_gives_the_reason_and_the_gain():
@@ -54,7 +54,7 @@ def test_note_of_a_fallback_gives_the_reason_and_the_gain():
     assert gain > 100
 
 
-def test_trace_lists_each_strategy_once_and_exactly_one_taken_step():
+def test_trace_lists_each_strategy_and_has_one_taken_step():
     model, data = short_lorenz(1)
     trace = wf.fit(model, data).trace
     names = [step.strategy for step in trace.steps]
@@ -71,7 +71,7 @@ def test_trace_of_a_simple_fit_says_that_fallbacks_were_not_needed():
     problem = wf.problems.get("logistic")
     fit = wf.fit(problem.model, problem.simulate(M=200, noise=0.02, seed=1))
     assert fit.trace.taken.strategy == "coarse search"
-    assert fit.trace.taken.reason == "the first attempt"
+    assert fit.trace.taken.reason == "it is the first attempt, and no other replaced it"
     assert str(fit.trace).count("skipped") == len(fit.trace.steps) - 1
 
 
@@ -92,7 +92,7 @@ def test_printed_trace_stays_within_its_width():
 
 
 @pytest.mark.parametrize("error", [np.linalg.LinAlgError("Eigenvalues did not converge"), OverflowError("too large")])
-def test_start_whose_arithmetic_breaks_down_is_a_failed_start(monkeypatch, error):
+def test_start_whose_arithmetic_breaks_down_is_recorded_as_failed(monkeypatch, error):
     problem = wf.problems.get("goodwin")
     data = problem.simulate(M=100, noise=0.05, seed=1)
     calls = []
@@ -112,7 +112,7 @@ def test_start_whose_arithmetic_breaks_down_is_a_failed_start(monkeypatch, error
     assert sum(record.status is wf.Status.START for record in fit.starts) == 1
 
 
-def test_fit_whose_every_start_breaks_down_is_an_error_in_words(monkeypatch):
+def test_fit_raises_an_error_if_the_arithmetic_breaks_down_at_every_start(monkeypatch):
     def search(task, start):
         raise np.linalg.LinAlgError("Eigenvalues did not converge")
 

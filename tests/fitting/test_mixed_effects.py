@@ -19,7 +19,7 @@ def fit():
     return wf.fit(wf.Model.from_text(MODEL), population(1), random=["ke", "V"], bounds=BOUNDS)
 
 
-def test_mean_and_spread(fit):
+def test_mean_and_spread_are_near_the_truth(fit):
     assert fit.population.converged
     for name, truth in TRUTH.items():
         effect = fit.population[name]
@@ -30,7 +30,7 @@ def test_mean_and_spread(fit):
     assert "typical" in str(fit)
 
 
-def test_it_is_kept_in_a_file(fit, tmp_path):
+def test_saved_fit_keeps_its_population(fit, tmp_path):
     again = wf.FitResult.load(fit.save(tmp_path / "fit.json"))
     assert again.population == fit.population
     assert list(fit.population.to_frame().columns) == ["ke", "V"]
@@ -38,7 +38,7 @@ def test_it_is_kept_in_a_file(fit, tmp_path):
 
 
 @pytest.mark.slow
-def test_theophylline_as_nlme_has_it():
+def test_theophylline_estimates_match_those_of_nlme():
     """Pinheiro and Bates (2000): lKe -2.455, lKa 0.466, lCl -3.227; spreads 0.644 and 0.167 by maximum likelihood."""
     model = wf.Model.from_text("A' = -ka*A\nC' = ka*ke/Cl*A - ke*C\nA(0) = 0\nC(0) = 0")
     table = pd.read_csv(EXAMPLES / "theophylline.csv")
@@ -61,13 +61,13 @@ def test_theophylline_as_nlme_has_it():
     assert fit.population["Cl"].spread == pytest.approx(0.167 * np.sqrt(12 / 11), rel=0.05)
 
 
-def test_what_cannot_be_random():
+def test_invalid_random_effects_are_refused():
     model = wf.Model.from_text("x' = -k*x")
     t = np.arange(10.0)
-    one = wf.Dataset(t, np.exp(-0.2 * t))
+    single = wf.Dataset(t, np.exp(-0.2 * t))
     with pytest.raises(FitError, match="needs at least 3 subjects"):
-        wf.fit(model, one, random=["k"])
-    three = wf.Dataset.join([one, one, one])
+        wf.fit(model, single, random=["k"])
+    three = wf.Dataset.join([single, single, single])
     with pytest.raises(FitError, match="not a parameter"):
         wf.fit(model, three, random=["q"])
     with pytest.raises(FitError, match="'lognormal' or 'normal'"):
@@ -85,14 +85,14 @@ def normal(ks, noise=0.01, seed=0):
 DECAY = wf.Model.from_text("x' = -k*x\nx(0) = 1")
 
 
-def test_a_normal_effect_about_zero():
+def test_normal_effect_recovers_a_mean_and_spread_about_zero():
     ks = [-0.3, 0.1, -0.1, 0.2, 0.05, -0.2]
     effect = wf.fit(DECAY, normal(ks), random={"k": "normal"}).population["k"]
     assert effect.spread == pytest.approx(np.std(ks, ddof=1), rel=0.1)
     assert effect.mean == pytest.approx(np.mean(ks), abs=0.01)
 
 
-def test_subjects_are_shrunk_as_in_the_linear_normal_model():
+def test_shrinkage_is_exact_in_a_linear_normal_model():
     """For x' = k and known σ all is exact: k̂ = Σ t y/Σ t² of each subject has the variance C = σ²/Σ t².
 
     By REML the mean is that of the k̂, the squared spread ω² their variance less C, and each subject's estimate lies at
@@ -115,57 +115,57 @@ def test_subjects_are_shrunk_as_in_the_linear_normal_model():
     assert list(effect.subjects.values()) == pytest.approx(list(shrunk), abs=1e-5)
 
 
-def test_no_spread_is_said_so():
-    found = [wf.fit(DECAY, normal([0.3] * 6, 0.05, seed), random=["k"]).population for seed in range(4)]
-    none = [one for one in found if one["k"].spread_interval[0] == 0]
-    assert len(none) >= 2
-    assert "no spread beyond the noise" in str(none[0])
+def test_population_without_spread_is_reported_as_such():
+    populations = [wf.fit(DECAY, normal([0.3] * 6, 0.05, seed), random=["k"]).population for seed in range(4)]
+    without_spread = [population for population in populations if population["k"].spread_interval[0] == 0]
+    assert len(without_spread) >= 2
+    assert "no spread beyond the noise" in str(without_spread[0])
 
 
 @pytest.mark.slow
-def test_subjects_that_a_log_scale_does_not_allow():
+def test_negative_rate_on_a_log_scale_is_no_success():
     fit = wf.fit(DECAY, normal([0.3, 0.5, -0.1], 0.05), local=["k"], log=["k"])
     assert not fit.success
 
 
-def test_random_effects_are_not_compared(fit):
+def test_compare_refuses_fits_with_random_effects(fit):
     with pytest.raises(FitError, match="random effects"):
         wf.compare({"one": fit, "two": fit})
 
 
-class ClockThatStrikes:
-    """A watch whose time is over from its n-th question on."""
+class CountdownWatch:
+    """A watch whose time is up after it has been called n times."""
 
     def __init__(self, seconds, n):
-        self.watch, self.remaining_questions = Watch(seconds), n
+        self.watch, self.remaining_calls = Watch(seconds), n
 
     def __call__(self, objective=np.nan):
-        self.remaining_questions -= 1
-        return self.remaining_questions < 0
+        self.remaining_calls -= 1
+        return self.remaining_calls < 0
 
     def __getattr__(self, name):
         return getattr(self.watch, name)
 
 
-def fit_until(questions):
-    """Fit a population with a watch that is asked so many times before its time is over."""
+def fit_until(calls):
+    """Fit a population with a watch whose time is up after so many calls."""
 
     def fit_without_limit(model, data, **keywords):
         return wf.fit(model, data, **{**keywords, "callback": None})
 
-    arguments = {"callback": ClockThatStrikes(100.0, questions), "seed": 0}
+    arguments = {"callback": CountdownWatch(100.0, calls), "seed": 0}
     model = wf.Model.from_text(MODEL)
     return fit_mixed_effects(fit_without_limit, model, population(0), {"ke": "lognormal"}, arguments)
 
 
-def test_no_time_for_the_first_fit_is_an_error_in_words():
+def test_fit_raises_an_error_without_time_for_the_first_fit():
     with pytest.raises(FitError, match="Time ran out before every subject was fitted"):
         fit_until(0)
 
 
-@pytest.mark.parametrize("questions", [1, 2])
-def test_time_that_ends_before_or_after_the_first_round_gives_a_population(questions):
-    result = fit_until(questions)
-    assert result.population.rounds == questions - 1
+@pytest.mark.parametrize("calls", [1, 2])
+def test_population_is_returned_if_time_ends_before_or_after_the_first_round(calls):
+    result = fit_until(calls)
+    assert result.population.rounds == calls - 1
     assert not result.population.converged
     assert 0 < result.population.effects[0].mean < np.inf

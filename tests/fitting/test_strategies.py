@@ -1,4 +1,4 @@
-"""Each strategy of the ladder decides from the record of a fit whether it applies; no fit is needed to ask it."""
+"""Each strategy decides from the record of a fit whether it applies; these tests need no fit."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ from weakform.results.status import Status
 
 
 class Clock:
-    """A watch whose time is over only if `over` is set."""
+    """A watch whose time is up if `over` is set."""
 
     def __init__(self, forbids_fallback=False, over=False):
         self.forbids_fallback, self.over = forbids_fallback, over
@@ -102,7 +102,7 @@ FALLBACKS = (
 
 
 @pytest.mark.parametrize("applies", FALLBACKS)
-def test_no_fallback_helps_a_success_with_many_samples_and_agreeing_starts(applies):
+def test_no_fallback_is_tried_after_a_success_with_many_samples_and_agreeing_starts(applies):
     decision = applies(make_context(make_attempt(samples=500, agreeing=4)))
     assert not decision.go
     assert decision.why
@@ -110,7 +110,7 @@ def test_no_fallback_helps_a_success_with_many_samples_and_agreeing_starts(appli
 
 @pytest.mark.parametrize("applies", FALLBACKS)
 @pytest.mark.parametrize(("name", "value"), [("solver", "cubic"), ("covariance", "paper"), ("weak", "mle")])
-def test_options_that_choose_a_way_of_fitting_turn_fallbacks_off_and_say_so(applies, name, value):
+def test_options_that_restrict_the_fit_turn_fallbacks_off_and_are_named(applies, name, value):
     failed = make_attempt(Status.REJECTED, stiffness=1e6)
     complete = applies is not strategies.more_starts_apply
     decision = applies(make_context(failed, complete=complete, options=Options(**{name: value})))
@@ -138,7 +138,7 @@ def test_fallbacks_are_off_for_one_fit_of_many():
     assert "one of many" in decision.why
 
 
-def test_fallbacks_are_off_for_correlated_noise():
+def test_fallbacks_are_off_for_noise_that_is_correlated_between_columns():
     decision = strategies.relaxed_model_applies(make_context(make_attempt(Status.REJECTED), covariance=np.eye(1)))
     assert not decision.go
     assert "correlated" in decision.why
@@ -149,7 +149,7 @@ def test_fallbacks_are_off_for_correlated_noise():
     [(0.24, 99, False), (0.26, 99, True), (0.26, 100, False)],
     ids=["small", "large", "long"],
 )
-def test_relaxed_model_is_tried_after_a_success_that_leaves_much_of_a_short_series(share, samples, go):
+def test_relaxed_model_is_tried_if_a_success_leaves_much_of_a_short_series_unexplained(share, samples, go):
     decision = strategies.relaxed_model_applies(make_context(make_attempt(share=share, samples=samples)))
     assert decision.go is go
     assert "26%" in decision.why or not go
@@ -191,7 +191,7 @@ def test_more_starts_are_tried_with_hidden_states_unless_starts_agree(status, ag
     assert strategies.more_starts_apply(context).go is go
 
 
-def test_more_starts_are_not_tried_if_the_user_said_how_many_or_every_state_is_measured():
+def test_more_starts_are_not_tried_if_the_user_set_their_number_or_every_state_is_measured():
     doubtful = make_attempt(Status.REJECTED)
     assert "starts=5" in strategies.more_starts_apply(make_context(doubtful, complete=False, starts=5)).why
     assert "every state" in strategies.more_starts_apply(make_context(doubtful)).why
@@ -226,9 +226,9 @@ def test_chosen_method_is_skipped_if_the_coarse_search_reached_the_noise():
     ("attempt", "words"),
     [
         (make_attempt(Status.REJECTED, p_value=2e-9), "the fit by 'wendy' was rejected (p = 2e-09)"),
-        (make_attempt(Status.ITERATIONS), "the fit by 'wendy' ended ITERATIONS"),
+        (make_attempt(Status.ITERATIONS), "the fit by 'wendy' ended with the status ITERATIONS"),
         (make_attempt(share=0.41), "the fit by 'wendy' converged but left 41% of a column's spread unexplained"),
-        (make_attempt(agreeing=2), "only 2 starts reached the likelihood of the fit by 'wendy'"),
+        (make_attempt(agreeing=2), "only 2 starts reached the best likelihood of the fit by 'wendy'"),
     ],
     ids=["rejected", "not converged", "unexplained", "few starts"],
 )
@@ -277,9 +277,9 @@ def test_choice_is_the_last_attempt_that_replaced_its_predecessor():
     winner, position, reasons = choose(attempts)
     assert (winner.log_likelihood, position) == (5.0, 1)
     assert reasons == (
-        "replaced by strategy 'chosen method': +5.00 in log-likelihood",
-        "+5.00 in log-likelihood",
-        "+0.20 in log-likelihood, 0.5 needed",
+        "strategy 'chosen method' replaced it: its log-likelihood is 5.00 higher",
+        "its log-likelihood is 5.00 higher",
+        "its log-likelihood is 0.20 higher, and must be more than 0.5 higher to replace the best attempt",
     )
 
 
@@ -295,7 +295,7 @@ def test_two_successes_that_fit_equally_well_are_undetermined():
     assert winner.status is Status.UNDETERMINED
 
 
-def test_every_method_has_a_ladder_whose_strategies_say_when_they_apply():
+def test_every_method_has_a_ladder_of_distinct_strategies_with_descriptions():
     for estimator in ESTIMATORS.values():
         ladder = strategies.ladder_of(estimator)
         assert strategies.CHOSEN_METHOD in ladder

@@ -9,7 +9,7 @@ from support import DECAYED, GROWTH, LOGISTIC, fitted, growth
 FIT = wf.fit(LOGISTIC, GROWTH)
 
 
-def test_derived_quantities():
+def test_derived_quantity_has_its_error_by_the_delta_method():
     problem = wf.problems.get("lotka-volterra")
     fit = wf.fit(problem.model, problem.simulate(M=256, noise=0.02, seed=1))
     ratio = fit.derived("p3 / p4")
@@ -28,7 +28,7 @@ def test_derived_quantities():
             fit.derived(bad)
 
 
-def test_requests_in_other_forms():
+def test_trajectories_are_selected_by_label_and_invalid_requests_are_refused():
     fit = wf.fit(LOGISTIC, wf.Dataset.join([growth(1), growth(1, seed=2)], ["a", "b"]))
     assert np.array_equal(fit.predict([0, 1], trajectory="b").states, fit.predict([0, 1], trajectory=1).states)
     assert fit.predict([0, 1], initial={"N": 2.0}).states[0, 0] == 2.0
@@ -55,7 +55,7 @@ def test_results_behave_like_containers():
     assert GROWTH != DECAYED
 
 
-def test_estimates_by_name_residuals_and_a_table_of_a_prediction():
+def test_result_gives_estimates_by_name_residuals_and_a_prediction_table():
     *_, fit = fitted(M=64)
     assert list(fit.params) == list(fit.model.parameters)
     assert fit.params["p1"] == fit["p1"].value

@@ -43,7 +43,7 @@ class Metrics:
     forward_error : float
         Relative error of the forward solution from the true initial state; NaN if the model cannot be solved.
     failed : bool
-        Whether one of both errors is 25 (2500%) or more, or NaN.
+        Whether either error is 25 (2500%) or more, or NaN.
     covered : ndarray of bool, (J,)
         Whether the truth is within two standard errors of the estimate.
     """
@@ -72,9 +72,11 @@ def compute_metrics(
         The estimate.
     covariance : ndarray, (J, J)
     times : ndarray, (time,)
-        At which the data were sampled.
+        Times of the samples.
     truth : Truth
+        With states at `times`.
     inputs : Inputs, optional
+        Inputs of the model over time.
 
     Returns
     -------
@@ -92,13 +94,17 @@ def compute_metrics(
 def compute_forward_error(
     model: Model, p: FloatArray, times: FloatArray, truth: Truth, inputs: Inputs | None = None
 ) -> float:
-    """Compute the relative error of the forward solution from the true initial state; NaN if it breaks down."""
+    """Compute the relative error of the forward solution from the true initial state; NaN if it breaks down.
+
+    The arguments are those of `compute_metrics`.
+    """
     grid = times if times[0] == truth.begin else np.concatenate([[truth.begin], times])
     if not np.isfinite(p).all():
         return np.nan
     solved = simulate(model, p, truth.initial, grid, inputs=inputs)
     if not solved.success:
         return np.nan
+    # The grid may begin before the first sample: only the states at the samples are compared.
     off = solved.states[-len(times) :] - truth.states
     return float(np.linalg.norm(off) / np.linalg.norm(truth.states))
 
@@ -130,13 +136,17 @@ def resolve_truth(fit: FitResult, truth: Truth | Mapping[str, float] | None) -> 
     ----------
     fit : FitResult
     truth : Truth, mapping, or None
-        None for the truth that simulated data carry. Of parameters by name, states are computed from the initial state
-        of the fit.
+        None for the truth that simulated data carry. If only parameters are given by name, the true states are computed
+        from the initial state of the fit.
+
+    Returns
+    -------
+    Truth
 
     Raises
     ------
     FitError
-        If the data carry no truth, the parameters are not complete, or the model cannot be solved with them.
+        If the data carry no truth, the parameters are incomplete, or the model cannot be solved with them.
     """
     if truth is None:
         truth = fit.data.truth
@@ -175,7 +185,7 @@ def compute_fit_metrics(fit: FitResult, truth: Truth | Mapping[str, float] | Non
 
 
 def compute_explained_shares(fit: FitResult) -> dict[str, float]:
-    """Compute R² of each measured column against the forward solution from the fitted initial states."""
+    """Compute R² of each measured column, by its label, against the forward solution from the fitted initial states."""
     values = np.concatenate([q.values for q in fit.data.trajectories])
     parts = []
     for k, q in enumerate(fit.data.trajectories):
@@ -187,8 +197,8 @@ def compute_explained_shares(fit: FitResult) -> dict[str, float]:
 def compute_state_r_squared(fit: FitResult) -> FloatArray:
     """Compute R² of each measured column against the fitted states, `(columns,)`.
 
-    Unlike `explained_shares` it does not solve the equations, so that it also describes chaotic systems, whose forward
-    solution leaves the data.
+    Unlike `compute_explained_shares` it does not solve the equations, so that it also describes chaotic systems, whose
+    forward solution diverges from the data.
     """
     y = np.concatenate([q.values for q in fit.data.trajectories])
     residuals = np.concatenate(fit.residuals)
@@ -197,9 +207,10 @@ def compute_state_r_squared(fit: FitResult) -> FloatArray:
 
 
 def standardise_residuals(fit: FitResult, k: int) -> FloatArray:
-    """Compute measured less fitted values of trajectory k over their standard deviations, `(time, columns)`.
+    """Compute the residuals of trajectory k over their standard deviations, `(time, columns)`; NaN where missing.
 
-    The difference is that of working coordinates, in which the noise is additive: of logarithms for lognormal noise.
+    Residuals are measured less fitted values in coordinates in which the noise is additive: logarithms for lognormal
+    noise.
     """
     q, states = fit.data.trajectories[k], compute_fitted_columns(fit, k)
     standardised = np.full_like(q.values, np.nan)
@@ -212,7 +223,7 @@ def standardise_residuals(fit: FitResult, k: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class ColumnScores:
-    """Standardised residuals of one measured column, of all trajectories; missing values are left out.
+    """Standardised residuals of one measured column over all trajectories; missing values are left out.
 
     Attributes
     ----------
@@ -234,7 +245,7 @@ class ColumnScores:
 
 
 def arrange_residuals_by_column(fit: FitResult) -> list[ColumnScores]:
-    """Arrange the standardised residuals by measured column, for plots."""
+    """Return the standardised residuals of each measured column, for plots."""
     from scipy.special import ndtri
 
     trajectories = fit.data.trajectories
@@ -245,6 +256,7 @@ def arrange_residuals_by_column(fit: FitResult) -> list[ColumnScores]:
     for d, name in enumerate(fit.data.names or fit.model.states):
         is_measured = np.isfinite(e[:, d])
         n = int(is_measured.sum())
+        # Plotting positions of Hazen.
         expected = ndtri((np.arange(1, n + 1) - 0.5) / n)
         columns.append(ColumnScores(name, times[is_measured], level[is_measured, d], e[is_measured, d], expected))
     return columns

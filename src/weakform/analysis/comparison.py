@@ -1,8 +1,8 @@
-"""Comparison of models: fits of the same data side by side, by information criteria and likelihood ratios.
+"""Comparison of models: fits of different models to the same data, by information criteria and likelihood ratios.
 
-Akaike weights are `exp(-Δ/2)` of the corrected criterion, normalised to the sum one. If one model is another with
-parameters fixed or tied, twice the difference of their log-likelihoods is χ² under the smaller model, with one degree
-of freedom for each parameter that it has less.
+Akaike weights are `exp(-Δ/2)` of the corrected criterion, normalised to a sum of one. If one model is another with
+parameters fixed or tied, twice the difference of their log-likelihoods is χ² under the smaller model; its degrees of
+freedom are the number of parameters that the smaller model lacks.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .nested_models import SIGNIFICANCE_LEVEL, NestedModels, find_nested_models
 
 @dataclass(frozen=True)
 class _SupportPolicy:
-    """Differences of the criterion from the best model, by which support is worded.
+    """Differences of the criterion from the best model that decide how support is described.
 
     They follow a rule of thumb of Burnham and Anderson, Model Selection and Multimodel Inference (2002), section 2.6: 4
     to 7 means considerably less support, more than 10 essentially none.
     """
 
     less: float = 4.0
-    """Below, the data cannot tell a model from the best; from here on it has much less support."""
+    """Below, the data cannot tell a model from the best one; from here on it has much less support."""
 
     none: float = 10.0
     """From here on a model has next to no support."""
@@ -50,7 +50,7 @@ class Rival:
     name : str
     fit : FitResult
     log_likelihood : float
-        Its maximum, over σ too.
+        Its maximum, also over σ.
     free : int
         Number of estimated quantities: parameters, initial values and σ.
     aic, aicc, bic : float
@@ -88,7 +88,7 @@ class Comparison:
     nested : tuple of NestedModels
         Likelihood-ratio tests of models that are special cases of others.
     corrected : bool
-        Whether models are compared by AICc; if there are too few values for it, they are by AIC.
+        Whether models are compared by AICc; False if there are too few values for it, and AIC is used.
     """
 
     rivals: tuple[Rival, ...]
@@ -150,20 +150,21 @@ class Comparison:
             sentences.append("There are too few values for AICc: models are compared by AIC, which favours large ones.")
         return " ".join(sentences)
 
-    def told(self, one: NestedModels) -> str:
+    def told(self, test: NestedModels) -> str:
         """Describe a test of nested models in a sentence.
 
         Parameters
         ----------
-        one : NestedModels
-            One of `nested`.
+        test : NestedModels
+            An element of `nested`.
         """
-        conclusion = "the data do not speak against it" if one.p_value > SIGNIFICANCE_LEVEL else "it is refuted"
-        if self[one.large].verdict == "rejected":
-            conclusion = f"it cannot be judged, since even {one.large} does not fit"
+        conclusion = "the data do not speak against it" if test.p_value > SIGNIFICANCE_LEVEL else "it is refuted"
+        if self[test.large].verdict == "rejected":
+            conclusion = f"it cannot be judged, since even {test.large} does not fit"
         return (
-            f"{one.small} is a special case of {one.large} with {one.freedom} parameter{'s' * (one.freedom > 1)} less: "
-            f"{conclusion} (likelihood ratio {one.statistic:.2f}, p = {one.p_value:.2g})."
+            f"{test.small} is a special case of {test.large} with {test.freedom} "
+            f"parameter{'s' * (test.freedom > 1)} less: {conclusion} (likelihood ratio {test.statistic:.2f}, "
+            f"p = {test.p_value:.2g})."
         )
 
     def to_frame(self) -> Any:
@@ -213,7 +214,7 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
     Parameters
     ----------
     fits : mapping of str to FitResult
-        Two or more fits, each by the name that its model is to have.
+        Two or more fits, by the names of their models.
     folds : int, optional
         Number of blocks of time for cross-validation: each block is held out once, and its prediction is scored. By
         default there is no cross-validation.
@@ -221,12 +222,13 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
     Returns
     -------
     Comparison
-        `print` shows it; `best` is the name of the best model.
+        `print` shows it as a table; `best` is the name of the best model.
 
     Raises
     ------
     FitError
-        If the fits are of different data, have random effects, or have no likelihood whose maximum can be compared.
+        If there are fewer than two fits, or they are of different data, have random effects, or have no likelihood
+        whose maximum can be compared.
 
     Examples
     --------
@@ -262,6 +264,7 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
     if not corrected:  # AICc is infinite if there are hardly more values than unknowns
         values = {name: fit.aic for name, fit in named.items()}
     best = min(values.values())
+    # Akaike weights; differences from the best criterion keep the exponentials from vanishing all together.
     weights = {name: math.exp(-0.5 * (value - best)) for name, value in values.items()}
     total = sum(weights.values())
     rivals = [
@@ -285,14 +288,14 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
 
 
 def _cross_validate(fit: FitResult, folds: int) -> float:
-    """Cross-validate a fit; see `cross_validation`, which is loaded here because it loads all that `fit` needs."""
+    """Cross-validate a fit; see `cross_validation`, imported here because it imports everything that `fit` needs."""
     from .cross_validation import held_out_log_density
 
     return held_out_log_density(fit, folds)
 
 
 def _require_same_data(fits: dict[str, FitResult]) -> None:
-    """Raise a FitError if the fits are not all of the same measurements, doses and inputs."""
+    """Raise `FitError` unless all fits have the same measurements, doses and inputs."""
     (first, reference), *rest = fits.items()
     for name, fit in rest:
         reason = ""
@@ -314,7 +317,7 @@ def _require_same_data(fits: dict[str, FitResult]) -> None:
 
 
 def _has_same_inputs(fit_a: FitResult, fit_b: FitResult, a: Trajectory, b: Trajectory) -> bool:
-    """Return True if trajectory `a` of one fit and `b` of another have equal inputs, of those that both have."""
+    """Return True if trajectory `a` of `fit_a` and `b` of `fit_b` are equal in the inputs that both fits have."""
     common = [name for name in fit_a.data.inputs if name in fit_b.data.inputs]
     if a.inputs is None or b.inputs is None:
         return True

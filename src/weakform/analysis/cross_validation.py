@@ -26,7 +26,7 @@ By judgement: about 45 standard deviations off."""
 
 @np.errstate(all="ignore")
 def held_out_log_density(fit: FitResult, folds: int) -> float:
-    """Compute the mean log-density of held-out values, over blocks of each trajectory.
+    """Compute the mean log-density of held-out values over all blocks of all trajectories.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ def held_out_log_density(fit: FitResult, folds: int) -> float:
     Returns
     -------
     float
-        In the units of the data: log-densities of fits to the same data can be compared.
+        In natural logarithms, of densities in the units of the data: those of fits to the same data can be compared.
 
     Raises
     ------
     FitError
-        If `folds` is no whole number from 2 on, a trajectory is too short, or a fit fails.
+        If `folds` is not a whole number of at least 2, a trajectory is too short, or a fit fails.
     """
     if not is_whole(folds, 2):
         raise FitError(f"folds must be a whole number, at least 2; received {folds!r}.")
@@ -75,7 +75,7 @@ def held_out_log_density(fit: FitResult, folds: int) -> float:
 
 
 def _select_block(n: int, block: int, folds: int) -> BoolArray:
-    """Select the samples of a block, `(n,)`; the first sample is in none, since the trajectory begins there."""
+    """Return which of n samples are in a block, `(n,)`; the first sample is in none: the trajectory begins there."""
     is_held_out = np.zeros(n, dtype=bool)
     edges = np.linspace(1, n, folds + 1).astype(int)
     is_held_out[edges[block] : edges[block + 1]] = True

@@ -1,8 +1,8 @@
-"""Terms that a model may lack: score tests on the residuals, then fits of the best few.
+"""Terms that a model may lack: score tests on the residuals, then fits with the best few.
 
 With a term `k φ(x, t)` in one equation, at k = 0, the derivative of the weak residual by k is `c = Φ φ`; if only some
-states are measured, c is that of the residuals of the data, their sensitivity. With r and c over their standard
-deviations, and with what the parameters can explain projected out of both,
+states are measured, c is the derivative of the residuals of the data. With r and c over their standard deviations, and
+with the part that the parameters can explain projected out of both,
 
     score = (cᵀ r)² / cᵀ c                    is χ² with one degree of freedom if the model is right.
 
@@ -53,7 +53,7 @@ class _ScreeningPolicy:
     """Terms with the best scores that are fitted. By judgement: each costs a fit."""
 
     few_terms: int = 3
-    """The same if no score is significant, and for other groups of terms. By judgement."""
+    """The same if no score is significant; also the fluxes and terms of two parts in each group. By judgement."""
 
     significance: float = 0.2
     """Probability that the best of all scores is as large by chance. Below, many terms are fitted; above, only few,
@@ -64,7 +64,7 @@ class _ScreeningPolicy:
 
     cost_of_part: float = 1.0
     """Log-likelihood that each name or number in a term has to gain, when terms are ranked: of two terms that fit as
-    well, the simpler one is probably meant. By judgement: the cost of a parameter in AIC."""
+    well, the simpler one is more plausible. By judgement: the cost of a parameter in AIC."""
 
     max_states_for_cubes: int = 3
     """States up to which all products of three are tried; beyond, only third powers. By judgement: their number grows
@@ -107,7 +107,7 @@ class Term:
     p_value : float
         Of the likelihood-ratio test, times the number of terms that were tried.
     mends : bool
-        Whether the model with the term is not rejected.
+        Whether the model with the term is not rejected: its p-value is above `REJECTION_LEVEL`, or it has no test.
     """
 
     equation: str
@@ -143,17 +143,17 @@ class MissingTerms:
 
     @property
     def found(self) -> tuple[Term, ...]:
-        """The terms that improve the model significantly."""
+        """The terms that improve the model significantly, the best first."""
         return tuple(term for term in self.terms if term.p_value < SIGNIFICANCE_LEVEL)
 
     @property
     def sentence(self) -> str:
         """The result in a sentence."""
         if not self.tried:
-            return "The model has all of these terms already."
+            return "The model already has all of these terms."
         if not self.found:
             least = min((term.p_value for term in self.terms), default=1.0)
-            advice = " The model lacks something else: give candidates of your own." if self.rejected else ""
+            advice = " The model lacks something else: give other candidates." if self.rejected else ""
             return f"None of {self.tried} terms would improve the model (the best has p = {least:.2g}).{advice}"
         best = self.found[0]
         equation, p = f"to the equation of {best.equation}", _format_p_value(best.p_value)
@@ -169,7 +169,7 @@ class MissingTerms:
         )
 
     def to_frame(self) -> Any:
-        """Return the fitted terms as a pandas DataFrame, one in each row."""
+        """Return the fitted terms as a pandas DataFrame, one row for each."""
         pd = import_pandas()
 
         return pd.DataFrame([vars(term) for term in self.terms])
@@ -192,7 +192,7 @@ class MissingTerms:
 
 
 def _format_p_value(p: float) -> str:
-    """Format a p-value; those of strong terms are far below the range of `goodness.tail`."""
+    """Format a p-value; those of strong terms are far below the range of `goodness.format_p_value`."""
     return "p < 1e-300" if p < 1e-300 else f"p = {p:.2g}"
 
 
@@ -205,6 +205,7 @@ class _Candidate:
     equation : str
         The state whose equation it is added to.
     text : str
+        The term, as it is printed.
     expression : Expr
     flux : bool
         Whether it is a term of another equation, which is added without a new parameter.
@@ -222,7 +223,13 @@ class _Candidate:
 
 
 def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> MissingTerms:
-    """Rank terms that a model may lack; see `FitResult.missing_terms`."""
+    """Rank terms that a model may lack; see `FitResult.missing_terms`.
+
+    Raises
+    ------
+    FitError
+        If the fit cannot be repeated, candidates are invalid, or the residuals cannot be linearised.
+    """
     model = refittable_model(fit)
     tried = (
         _parse_candidates(model, candidates)
@@ -234,6 +241,7 @@ def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> Missi
         scores, signs = linearisation.compute_scores()
         kept = [k for k in range(len(tried)) if np.isfinite(scores[k])]
         order = sorted(kept, key=lambda k: -scores[k])
+        # Bonferroni: times the number of candidates.
         best_p = len(kept) * chi_square_tail(float(scores[order[0]]), 1) if kept else np.inf
     is_significant = best_p < SCREENING_POLICY.significance
     groups = _group_candidates(tried, order) if is_significant else [order[: SCREENING_POLICY.few_terms]]
@@ -256,8 +264,8 @@ def _group_candidates(tried: list[_Candidate], order: list[int]) -> list[list[in
     """Group the candidates to be fitted; a group is fitted only if no term of the groups before makes the model fit.
 
     Scores rest on the estimate and the covariance of a wrong model. They nearly always point to the right equation, but
-    within it they may prefer a complicated term to the right one. Hence the best scores come together with the simplest
-    terms of the same equation and with the fluxes into or out of it; then come those of the other equations.
+    within it they may prefer a complicated term to the right one. Hence the first group holds the best scores, the
+    simplest terms of the same equation and the fluxes into or out of it; the equations with lower scores follow.
 
     Parameters
     ----------
@@ -268,7 +276,7 @@ def _group_candidates(tried: list[_Candidate], order: list[int]) -> list[list[in
     Returns
     -------
     list of list of int
-        Indices of candidates.
+        Indices of candidates; no candidate is in two groups.
     """
     few, many = SCREENING_POLICY.few_terms, SCREENING_POLICY.fitted_terms
     equations = list(dict.fromkeys(tried[k].equation for k in order))
@@ -294,7 +302,7 @@ def _choose_parameter_name(model: Model) -> str:
 
 
 def _parse_candidates(model: Model, candidates: Candidates) -> list[_Candidate]:
-    """Parse candidates that the user gives, for every equation or for named ones.
+    """Parse the candidates of the user, for every equation or for named ones.
 
     Raises
     ------
@@ -338,12 +346,12 @@ def _build_library(fit: FitResult, model: Model) -> list[_Candidate]:
         s = f"{float(np.median(column)):.2g}"
         terms += [f"{x}/({s} + {x})", f"{x}^2/({s}^2 + {x}^2)", f"1/({s}^4 + {x}^4)"]
         terms += [f"{x}*{y}/({s} + {x})" for y in names if y != x]
-    # A second-order equation x'' = ... becomes two: that of x only defines x', and lacks nothing.
+    # A second-order equation x'' = ... becomes two: that of x only defines x', so that it lacks no term.
     return _parse_candidates(model, {state: terms for state in names if f"{state}'" not in model.hidden})
 
 
 def _find_fluxes(model: Model) -> list[_Candidate]:
-    """Find terms of other equations: what leaves one state may arrive at another.
+    """Return the terms of other equations as candidates: a flow out of one state may be one into another.
 
     Such a term needs no new parameter: it is added or subtracted unchanged.
     """
@@ -445,6 +453,7 @@ class _Linearisation:
                 part = WeakProblem(wide, problem.data, (form,), problem.sigma)
                 residual, jacobian = part.build_whitened_functions(part.factorise_covariances(p))
                 J = jacobian(p)
+                # Derivatives by the parameters of this trajectory, at their positions among those of all trajectories.
                 full = np.zeros((len(J), len(estimate)))
                 np.add.at(full.T, fit.index[k], J[:, :own].T)
                 parts.append((residual(p), np.hstack([full[:, ~fit.fixed], J[:, own:]])))
@@ -479,8 +488,8 @@ class _Linearisation:
 def _fit_weak_estimate(fit: FitResult) -> FloatArray:
     """Fit the weak residuals, and return the parameters `(J,)`.
 
-    The estimate of a wrong model is bent to make its trajectories follow the data, so that its weak residuals would
-    mislead the scores. If weak fits fail, the estimate is returned all the same.
+    The estimate of a wrong model is distorted so that its trajectories follow the data, and its weak residuals would
+    mislead the scores. If the weak fits fail, the estimate is returned nevertheless.
     """
     for method in ("irls", "wls"):
         try:
@@ -493,7 +502,7 @@ def _fit_weak_estimate(fit: FitResult) -> FloatArray:
 
 
 def _linearise_data_residuals(fit: FitResult, wide: Model, tried: int) -> _Linearisation:
-    """Linearise the residuals of the data, on the mesh of the fit, in the parameters and in `more` coefficients.
+    """Linearise the residuals of the data, on the mesh of the fit, in the parameters and in `tried` coefficients.
 
     Raises
     ------
@@ -502,7 +511,8 @@ def _linearise_data_residuals(fit: FitResult, wide: Model, tried: int) -> _Linea
     """
     if not fit.nodes:
         raise FitError(
-            "This fit has no states on a mesh, by which missing terms are tested: fit with method='wendy' or 'relaxed'."
+            "This fit has no states on a mesh, which the test for missing terms needs. Fit with method='wendy' or "
+            "'relaxed'."
         )
     assert fit.index is not None
     P = len(fit.estimate)
@@ -532,7 +542,7 @@ def _fit_candidate(base: FitResult, model: Model, candidate: _Candidate, factor:
     model : Model
     candidate : _Candidate
     factor : str or float
-        The name of the new parameter that the term is multiplied with; or the sign of a flux.
+        The name of the new parameter by which the term is multiplied; or the sign of a flux.
     tried : int
         Number of candidates, by which the p-value is multiplied.
 

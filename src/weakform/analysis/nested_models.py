@@ -1,7 +1,7 @@
 """Likelihood-ratio tests of models that are special cases of others.
 
-Twice the difference of the log-likelihoods is χ² if the smaller model is right, with one degree of freedom for each
-parameter that it has less.
+Twice the difference of the log-likelihoods is χ² if the smaller model is right; its degrees of freedom are the
+number of parameters that the smaller model lacks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NestedModels:
     statistic : float
         Twice the difference of the log-likelihoods.
     freedom : int
-        Parameters that the small model has less.
+        Number of parameters that the small model lacks.
     p_value : float
     """
 
@@ -44,7 +44,7 @@ class NestedModels:
 
 
 def find_nested_models(fits: dict[str, FitResult]) -> list[NestedModels]:
-    """Test all pairs of fits, by name, of which one model is a special case of the other."""
+    """Return the tests of all pairs of fits in which one model is a special case of the other."""
     tests = []
     for small, a in fits.items():
         for large, b in fits.items():
@@ -74,7 +74,7 @@ def _is_special_case(a: FitResult, b: FitResult) -> bool:
     tied = {se.Symbol(n): parse_expression(text, a.model.parameters, "tied") for n, text in a.tied.items()}
     if a.model.initial.keys() != b.model.initial.keys() or len(a.model.all_expressions) != len(b.model.all_expressions):
         return False
-    # All expressions of b, with its parameters tied as in a, are those of a.
+    # All expressions of b, with its parameters tied as in a, must be those of a.
     pairs = zip(
         (m.all_expressions for m in _list_models(a)), (m.all_expressions for m in _list_models(b)), strict=False
     )
@@ -83,7 +83,7 @@ def _is_special_case(a: FitResult, b: FitResult) -> bool:
     )
     values = [dict(zip(f.model.parameters, f.estimate, strict=True)) for f in (a, b)]
     fixed = [{n for n, flag in zip(f.model.parameters, f.fixed, strict=True) if flag} for f in (a, b)]
-    # What is fixed in b is fixed in a, at the same values.
+    # A parameter that is fixed in b must be fixed in a, at the same value.
     return is_same and fixed[1] <= fixed[0] and all(values[0][n] == values[1][n] for n in fixed[1])
 
 
@@ -95,7 +95,7 @@ def _is_shared_version(a: FitResult, b: FitResult) -> bool:
         return False
     if a.fixed.any() or b.fixed.any() or a.index.shape != b.index.shape:
         return False
-    # What two trajectories share in b they share in a: each parameter of b belongs to one of a.
+    # Parameters that two trajectories share in b they must share in a: each parameter of b belongs to one of a.
     pairs = {(int(x), int(y)) for x, y in zip(b.index.ravel(), a.index.ravel(), strict=True)}
     return len({x for x, _ in pairs}) == len(pairs)
 

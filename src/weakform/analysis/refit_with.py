@@ -14,18 +14,18 @@ from ..support.errors import FitError
 
 
 def refit_with(done: FitResult, model: Model | None = None, data: Dataset | None = None, **changes: Any) -> FitResult:
-    """Repeat a fit with the arguments of the first one, except those that are given here.
+    """Repeat a fit with the arguments of the first one, except for those given here.
 
     Parameters
     ----------
     done : FitResult
         The first fit.
     model : Model, optional
-        By default the model of the first fit, before local parameters were multiplied.
+        By default the model of the first fit, before local parameters were repeated.
     data : Dataset, optional
         With the same trajectories. By default the data of the first fit.
     **changes
-        Arguments of `fit`. A dict is merged with that of the first fit, so that parameters may be added.
+        Arguments of `fit`. A dict is merged with that of the first fit, so that it may name only some parameters.
 
     Returns
     -------
@@ -39,20 +39,20 @@ def refit_with(done: FitResult, model: Model | None = None, data: Dataset | None
 
 
 def refittable_model(done: FitResult) -> Model:
-    """Return the model of a fit before local parameters were multiplied, which can be fitted again.
+    """Return the model of a fit before local parameters were repeated, which can be fitted again.
 
     Raises
     ------
     FitError
-        If the model cannot be fitted again: doses have become a part of it, or it is missing in an old file.
+        If the model cannot be fitted again: doses have become a part of it, or an old file lacks it.
     """
     if done.shared is None:
         raise FitError(
-            "This fit cannot be repeated: it was saved by an older version, without all that is needed. Fit the data "
-            "again, then repeat that fit."
+            "This fit cannot be repeated: it was saved by an older version, which left out some of what is needed. Fit "
+            "the data again, then repeat that fit."
         )
     if done.shared.variants or any(q.doses for q in done.data.trajectories):
-        raise FitError("Fits of data with doses cannot be repeated automatically: call fit with the changed model.")
+        raise FitError("Fits of data with doses cannot be repeated automatically. Call fit with the changed model.")
     return done.shared
 
 
@@ -62,13 +62,13 @@ def collect_fit_arguments(done: FitResult) -> dict[str, Any]:
     Returns
     -------
     dict
-        Keywords of `fit`, by the names of the parameters before local ones were multiplied.
+        Keywords of `fit`, by the names of the parameters before local ones were repeated.
     """
     shared, index = refittable_model(done), done.index
     assert index is not None
     local, first = {}, {}
     for j, name in enumerate(shared.parameters):
-        # Row k of `index` has the parameters of trajectory k; of a local parameter the first one stands for all.
+        # Row k of `index` has the parameters of trajectory k; the first one of a local parameter represents all.
         first[name] = int(index[0, j])
         if len(np.unique(index[:, j])) > 1 or done.model.parameters[index[0, j]] != name:
             local[name] = [str(group) for group in index[:, j]]

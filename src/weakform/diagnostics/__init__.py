@@ -1,1 +1,1 @@
-"""Diagnostics by which a fit in progress is judged: uncertainty, goodness of fit, checks of the noise, warnings."""
+"""Diagnostics by which a fit is judged: uncertainty, goodness of fit, checks of the noise, status, warnings."""

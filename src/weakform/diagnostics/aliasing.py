@@ -1,6 +1,6 @@
 """Fitted solutions that oscillate faster than they were sampled.
 
-Samples a step h apart show a frequency above π/h as a lower one, and a fit that is free to choose may end at either.
+Samples a step h apart show an angular frequency ω above π/h as a lower one, and a fit without bounds may end at either.
 For a sine the mean slope times h is `ωh/2 / |sin(ωh/2)|` times the mean difference of neighbouring samples: π/2 at
 ω = π/h, and more above it. Solutions with jumps come near to twice that ratio, so that the threshold is larger.
 """
@@ -23,7 +23,7 @@ class _AliasingPolicy:
 
     slope_ratio: float = 3.0
     """Ratio of slope times step to the difference of neighbouring samples, both as medians. Above, the state moves
-    between samples without the samples showing it. A sine at the highest frequency that the samples can tell has π/2,
+    between samples without the samples showing it. A sine at the highest frequency that the samples resolve has π/2,
     and jumps come near to twice that; `tests/diagnostics/test_aliasing.py` has frequencies on either side."""
 
     share_of_spread: float = 2.0
@@ -38,7 +38,7 @@ ALIASING_POLICY = _AliasingPolicy()
 def aliased_states(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
     """Warn if some fitted states oscillate between their samples.
 
-    Models with inputs or switches are not checked: their states may jump.
+    Models with inputs or switches are not checked: their right-hand side may jump.
 
     Parameters
     ----------
@@ -58,18 +58,19 @@ def aliased_states(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) ->
     if any(str(symbol) not in smooth_symbols for expression in model.expressions for symbol in expression.free_symbols):
         return ()
     aliased, longest_step = set(), 0.0
-    for (own, names, rows), u in zip(iterate_equation_rows(task, p, states), states, strict=True):
-        f = compile_expressions(names, own.expressions)
+    for (trajectory_model, names, rows), u in zip(iterate_equation_rows(task, p, states), states, strict=True):
+        f = compile_expressions(names, trajectory_model.expressions)
         with np.errstate(all="ignore"):
             slopes = np.abs(np.asarray(f(rows))).reshape(len(rows), -1)
             h = np.diff(rows[:, 0])
             # Medians: a few steps with a spike of the right-hand side are not an oscillation.
-            moves = np.median(h[:, None] * (slopes[1:] + slopes[:-1]) / 2, axis=0)
+            travel = np.median(h[:, None] * (slopes[1:] + slopes[:-1]) / 2, axis=0)
             differences = np.median(np.abs(np.diff(u, axis=0)), axis=0)
-            is_aliased = moves > np.maximum(
+            is_aliased = travel > np.maximum(
                 ALIASING_POLICY.slope_ratio * differences, ALIASING_POLICY.share_of_spread * u.std(axis=0)
             )
-        aliased |= {name for name, flag in zip(own.states, is_aliased, strict=True) if flag}
+        aliased |= {name for name, flag in zip(trajectory_model.states, is_aliased, strict=True) if flag}
+        # The longest step has the lowest limit π/h, which the warning states.
         longest_step = max(longest_step, float(np.median(h))) if is_aliased.any() else longest_step
     if not aliased:
         return ()

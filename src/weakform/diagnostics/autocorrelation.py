@@ -5,10 +5,10 @@
 summed over columns d and lags k, with n_dk pairs of values that are k apart; trajectories are pooled, and no pair spans
 two. For white noise Q is χ² with one degree of freedom for each lag and column, but residuals are not white: a fit
 absorbs part of the noise, more of it with few samples (`collocation.residual_projection`). Where that matters, noise is
-drawn, and Q is compared with its values in the residuals that the fit would leave of that noise: for a model that is
-linear over its standard errors the test is exact. What a fit absorbs is a subspace of few dimensions, computed from a
-few draws. In long series the sums `r_dk = Σ e_i e_{i+k}` are normal, and their moments follow from the subspace: with
-an orthonormal basis B of it and the matrix L_dk of the pairs (one half at each),
+drawn, and Q is compared with its values for the residuals of fits to that noise: for a model that is linear within its
+standard errors the test is exact. The part that a fit absorbs is a subspace of few dimensions, computed from a few
+draws. In long series the sums `r_dk = Σ e_i e_{i+k}` are nearly normal, and their moments follow from the subspace:
+with an orthonormal basis B of it, and the symmetric matrix L_dk that has one half at each pair, `r_dk = eᵀ L_dk e`,
 
     E r_i = -tr C_i,    Cov(r_i, r_j) = 2 [tr L_i L_j - 2 ⟨L_i B, L_j B⟩ + tr C_i C_j],    C_i = Bᵀ L_i B,
 
@@ -25,11 +25,14 @@ from ..collocation.residual_projection import ResidualProjection
 from ..support.array_types import BoolArray, FloatArray, IntArray
 
 MAX_LAGS = 10
-"""Lags of each column, at most; fewer than one for eight values. By judgement. With it the test has its nominal size
-(`docs/accuracy.md`, size of the test)."""
+"""Lags of each column, at most. By judgement: with it the test has its nominal size (`docs/accuracy.md`, size of the
+test)."""
+
+MIN_VALUES_PER_LAG = 8
+"""Values of a column for each lag: shorter columns have fewer lags. By judgement."""
 
 MIN_VALUES_OF_COLUMN = 10
-"""Values of a column. Below, the column is not tested: it would have one lag at most. By judgement;
+"""Values of a column. Below, the column is not tested: it would have at most one lag. By judgement;
 `docs/when-not-to-trust.md` says so to users."""
 
 
@@ -41,43 +44,49 @@ class _NullPolicy:
     """Fitted quantities over values. Below, the residuals are treated as white, and Q as χ². By judgement."""
 
     certain_acceptance: float = 0.5
-    """P-value of the χ² limit. Above, it is returned as it is: no better one would reject the model. By judgement."""
+    """P-value of the χ² limit. Above, it is returned unchanged: no better computation would reject the model. By
+    judgement."""
 
     certain_rejection: float = 1e-20
-    """P-value of positive autocorrelation alone, by the χ² limit. Below, the limit is returned: what a fit absorbs
-    makes neighbours less alike, so that no draw would come near. By judgement."""
+    """P-value of positive autocorrelation alone, by the χ² limit. Below, the limit is returned: a fit that absorbs
+    noise makes neighbours less alike, so that no draw would come near. By judgement."""
 
     long_series: int = 300
-    """Values of every tested column. From here on sums of products are normal enough for small p-values by moments;
-    shorter series are drawn. By judgement; `docs/accuracy.md` has the size of the test at 40 to 400 samples."""
+    """Values of the shortest tested column. From here on sums of products are normal enough for small p-values by
+    moments; for shorter series noise is drawn. By judgement; `docs/accuracy.md` has the size of the test at 40 to 400
+    samples."""
 
-    max_dimensions: int = 64
+    first_vectors: int = 16
+    """Random vectors with which the absorbed subspace is computed at first; doubled as long as they are too few. By
+    judgement."""
+
+    max_vectors: int = 64
     """Random vectors with which the absorbed subspace is computed, at most. With a larger subspace, draws are projected
     by the fit itself. By judgement."""
 
     rank_tolerance: float = 1e-2
     """Singular value, relative to the largest. Below, a direction is not part of the absorbed subspace. By judgement:
-    a projection has singular values of one and zero, up to the random weights of the draws."""
+    those of a projection are one and zero, and the random vectors change those that are not zero only by a factor."""
 
     spare_vectors: int = 4
-    """Random vectors beyond the rank of the subspace. With fewer, the number is doubled: the smallest singular value
-    that counts would not stand out from those that do not. By judgement."""
+    """Random vectors beyond the rank of the subspace. With this number or fewer, the vectors are doubled: they may not
+    span the subspace. By judgement."""
 
     draws_below: tuple[tuple[float, int], ...] = ((0.1, 2_500), (0.03, 10_000))
-    """Pairs of a p-value by moments, and the draws below it: far in the tail, sums of few products are not normal. In
-    short series a p-value above the first is returned as it is. By judgement."""
+    """Pairs of a p-value by moments and the number of draws below it: far in the tail, sums of few products are not
+    normal. A p-value above the first one is returned unchanged. By judgement."""
 
     min_draws: int = 500
-    """Draws, at least, and draws in one batch, at most. By judgement."""
+    """Draws, at least; also the draws of one batch, at most. By judgement."""
 
     drawn_values: int = 4_000_000
-    """Values drawn in all, about; long series have fewer draws. By judgement."""
+    """Values drawn in total, about: long series have fewer draws. By judgement."""
 
     values_of_batch: int = 1_000_000
     """Values drawn in one batch: 8 MB. By judgement."""
 
     enough_beyond: int = 50
-    """Draws beyond Q. With more, and a share above `clearly_accepted`, no more are drawn. By judgement."""
+    """Draws beyond Q. From here on, with a share above `clearly_accepted`, no more are drawn. By judgement."""
 
     clearly_accepted: float = 0.07
     """Share of draws beyond Q. Above, the p-value is clearly above the 5% at which a model is doubted. By judgement:
@@ -119,9 +128,9 @@ class _ColumnPairs:
     ----------
     rows : ndarray of int, (n,)
         Rows that have a value.
-    pairs : tuple
-        For each lag k: which of the values `k, ..., n - 1` have a partner k values before in the same trajectory, and
-        how many they are. Lags without any pair are left out.
+    pairs : tuple of pairs
+        For each lag k: a mask or slice of those values `k, ..., n - 1` that have a partner k values before in the same
+        trajectory, and their number. Lags without any pair are left out.
     """
 
     rows: IntArray
@@ -133,7 +142,7 @@ def _pair_rows(is_measured: BoolArray, trajectory: IntArray) -> list[_ColumnPair
     columns = []
     for column in is_measured.T:
         rows = np.flatnonzero(column)
-        lags = min(MAX_LAGS, len(rows) // 8) if len(rows) >= MIN_VALUES_OF_COLUMN else 0
+        lags = min(MAX_LAGS, len(rows) // MIN_VALUES_PER_LAG) if len(rows) >= MIN_VALUES_OF_COLUMN else 0
         pairs = [trajectory[rows[k:]] == trajectory[rows[:-k]] for k in range(1, lags + 1)]
         counted = [(slice(None) if pair.all() else pair, int(pair.sum())) for pair in pairs]  # a slice copies nothing
         columns.append(_ColumnPairs(rows, tuple(pair for pair in counted if pair[1])))
@@ -166,7 +175,7 @@ def run_autocorrelation_test(
     absorbed_share : float
         Number of fitted quantities over number of values.
     project_noise : callable, optional
-        Computes the residuals that the fit leaves of noise `(rows, columns, draws)`. Without it Q is taken for χ².
+        Computes the residuals of fits to noise `(rows, columns, draws)`. Without it Q is taken for χ².
 
     Returns
     -------
@@ -215,10 +224,17 @@ def _stack_residuals(residuals: tuple[FloatArray, ...]) -> tuple[FloatArray, Boo
 
 
 def is_autocorrelated(residuals: tuple[FloatArray, ...], level: float) -> bool:
-    """Return True if neighbouring residuals are positively correlated at `level`.
+    """Return True if neighbouring residuals are positively correlated, by a quick test.
 
-    This is fast, because it neglects what the fit has absorbed. It is safe: what a fit absorbs makes neighbours less
-    alike, and only a wrong model, or a wrong estimate, makes them more alike.
+    The test takes residuals for white noise, so that no draws are needed. It is safe, since noise that a fit absorbs
+    makes neighbours less alike; only a wrong model or a wrong estimate makes them more alike.
+
+    Parameters
+    ----------
+    residuals : tuple of ndarray, (time, columns)
+        Of each trajectory; NaN where missing.
+    level : float
+        P-value below which they are autocorrelated.
     """
     e, _, columns = _stack_residuals(residuals)
     freedom = sum(len(column.pairs) for column in columns)
@@ -237,8 +253,8 @@ def _compute_absorbed_subspace(is_measured: BoolArray, project_noise: ResidualPr
         An orthonormal basis; None if the subspace has too many dimensions, or the projection is not finite.
     """
     rng = np.random.default_rng(1)
-    count = 16
-    while count <= min(NULL_POLICY.max_dimensions, is_measured.size // 2):
+    count = NULL_POLICY.first_vectors
+    while count <= min(NULL_POLICY.max_vectors, is_measured.size // 2):
         noise = np.where(is_measured[:, :, None], rng.standard_normal((*is_measured.shape, count)), 0.0)
         with np.errstate(all="ignore"):
             absorbed = noise - project_noise(noise)
@@ -253,7 +269,7 @@ def _compute_absorbed_subspace(is_measured: BoolArray, project_noise: ResidualPr
 
 
 def _project_out(basis: FloatArray) -> ResidualProjection:
-    """Return the projection onto the complement of a subspace, `e - B Bᵀ e`, which is faster than the fit's own."""
+    """Return the projection onto the complement of a subspace, `e - B Bᵀ e`; it is faster than that of the fit."""
     flat = basis.reshape(-1, basis.shape[2])
 
     def project(noise: FloatArray) -> FloatArray:
@@ -264,7 +280,15 @@ def _project_out(basis: FloatArray) -> ResidualProjection:
 
 
 def _compute_p_value_by_moments(Q: float, basis: FloatArray, columns: list[_ColumnPairs]) -> float:
-    """Compute the p-value of Q as if the sums r_dk were normal; see the formulas at the top of the module."""
+    """Compute the p-value of Q as if the sums r_dk were normal; the formulas are at the top of the module.
+
+    Parameters
+    ----------
+    Q : float
+    basis : ndarray, (rows, columns, m)
+        Orthonormal basis of the absorbed subspace.
+    columns : list of _ColumnPairs
+    """
     m = basis.shape[2]
     weights: list[float] = []
     inner: list[FloatArray] = []
@@ -291,6 +315,7 @@ def _compute_p_value_by_moments(Q: float, basis: FloatArray, columns: list[_Colu
     values = np.maximum(values, 1e-12)
     shift = (vectors.T @ (root * means)) ** 2 / values
     # The cumulants of order s: 2^(s-1) (s-1)! Σ λ_i^s (1 + s δ_i²).
+    # The χ² with the same three is shifted and scaled: its degrees of freedom follow from the skewness.
     first, second, third = (
         factor * float(np.sum(values**s * (1 + s * shift))) for s, factor in ((1, 1.0), (2, 2.0), (3, 8.0))
     )
@@ -304,6 +329,16 @@ def _draw_statistics(
     """Draw noise, project it as the fit does, and compute its statistics until enough of them are beyond Q.
 
     The seed is fixed, so that the same data have the same p-value.
+
+    Parameters
+    ----------
+    Q : float
+    is_measured : ndarray of bool, (rows, columns)
+    columns : list of _ColumnPairs
+    project : callable
+        Computes the residuals of fits to noise `(rows, columns, draws)`.
+    draws : int
+        Number of draws, at most.
 
     Returns
     -------
@@ -330,7 +365,7 @@ def _draw_statistics(
 
 
 def _compute_p_value_by_draws(Q: float, drawn: FloatArray) -> float:
-    """Compute the p-value of Q from draws: the share beyond Q, or a scaled χ² if there are too few of them."""
+    """Compute the p-value of Q from `drawn` `(draws,)`: the share beyond Q, or a scaled χ² if too few are beyond it."""
     beyond = int(np.sum(drawn >= Q))
     if beyond >= NULL_POLICY.counted_beyond:
         return (beyond + 1) / (len(drawn) + 1)
@@ -341,7 +376,7 @@ def _compute_p_value_by_draws(Q: float, drawn: FloatArray) -> float:
 
 
 def chi_square_tail(value: float, freedom: float) -> float:
-    """Compute `P(χ² > value)` with `freedom` degrees of freedom; NaN without any."""
+    """Compute `P(χ² > value)` with `freedom` degrees of freedom; NaN if there are none."""
     from scipy.special import gammaincc
 
     return float(gammaincc(freedom / 2, value / 2)) if freedom > 0 else float("nan")

@@ -1,11 +1,11 @@
 """The likelihood of the data at a fit.
 
-Let x̂ be states that obey the model, x the n_d measured values of state d in working coordinates, each with the standard
-deviation `σ_d s`, and `dx/du` the derivative of the working coordinates by the units of the data. Then
+Let x̂ be fitted states that obey the model, x the n_d measured values of state d in working coordinates, each with the
+standard deviation `σ_d s`, and `dx/du` the derivative of the working coordinates by the units of the data. Then
 
     log L = Σ_d [ -½ Σ (x - x̂)²/(σ_d s)² - n_d log(σ_d √2π) + Σ (log |dx/du| - log s) ],
 
-which is the density of the numbers in the table, whatever coordinates the fit has used.
+which is the density of the measured numbers themselves, whatever coordinates the fit has used.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def log_likelihood(task: Task, refined: Refinement | None, noise_free: bool) -> 
     Parameters
     ----------
     task : Task
-    refined : Refined, or None
+    refined : Refinement, or None
         None if the method has no states that obey the model.
     noise_free : bool
+        Whether the data have no noise, so that their density is not finite.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def log_likelihood(task: Task, refined: Refinement | None, noise_free: bool) -> 
             # The residuals are whitened by the covariance between the columns; its determinant is still missing.
             total -= 0.5 * float(measured.all(axis=1).sum() * np.linalg.slogdet(data.covariance)[1])
         if q.within is not None:
-            # Repeated measurements were averaged: what the density of their means lacks.
+            # Repeated measurements were averaged: add what the density of the means lacks of that of the values.
             total += q.density
     return total + _tails(task, refined)
 
@@ -58,8 +59,12 @@ def log_likelihood(task: Task, refined: Refinement | None, noise_free: bool) -> 
 def _tails(task: Task, refined: Refinement) -> float:
     """Correct the log-likelihood for heavy-tailed noise.
 
-    The fit takes such noise for normal noise with a weight for each value. What is returned is the log-density of the
-    kind less that normal one.
+    The fit treats such noise as normal noise with a weight for each value.
+
+    Returns
+    -------
+    float
+        The log-density of the kind less that of the weighted normal noise; zero for other kinds.
     """
     data, total = task.problem.data, 0.0
     for d, name in enumerate(data.noise):
@@ -73,8 +78,8 @@ def _tails(task: Task, refined: Refinement) -> float:
             for parts in ([q.scales for q in data.trajectories], [q.unweighted_scales for q in data.trajectories])
         )
         r, weights = r[measured], scale / base
-        # The σ of the fit is widened to the scatter of the estimate. That of the density is the one from which the
-        # weights follow: w² = (ν + e²/σ²)/(ν + 1), so that Σ e² = σ² Σ [(ν + 1) w² - ν].
+        # The σ of the fit is larger than that of the density, to match the scatter of the estimate. The σ of the
+        # density is the one from which the weights follow: w² = (ν + e²/σ²)/(ν + 1), so Σ e² = σ² Σ [(ν + 1) w² - ν].
         off = r * refined.sigma[d] * weights
         sigma = math.sqrt(
             float(np.sum(off**2)) / max(float(np.sum((STUDENT_DEGREES + 1) * weights**2 - STUDENT_DEGREES)), 1e-300)

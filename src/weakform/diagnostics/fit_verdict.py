@@ -16,7 +16,7 @@ from .practical_identifiability import MAX_RELATIVE_ERROR, POORLY_DETERMINED
 
 @dataclass(frozen=True)
 class _VerdictPolicy:
-    """Thresholds of a fit that converged; those of the test of the model are in `goodness`."""
+    """Thresholds that decide the status of a fit that converged; those of the test of the model are in `goodness`."""
 
     max_bias: float = 0.5
     """Error of the discretisation, in standard errors. Above, the fit is UNRESOLVED. By judgement;
@@ -27,21 +27,21 @@ class _VerdictPolicy:
     of the data have no test. By judgement: a right model has about one."""
 
     max_inflation: float = 1e6
-    """Variance of a parameter over its variance if all others were known. Above, it is determined only together with
-    others, and the fit is UNDETERMINED. By judgement; `docs/when-not-to-trust.md` says so to users."""
+    """Variance of a parameter over its variance if all others were known. Above, only a combination with others is
+    determined, and the fit is UNDETERMINED. By judgement; `docs/when-not-to-trust.md` says so to users."""
 
     well_known_error: float = 0.01
     """Standard error, relative to the estimate. Below, an inflated variance does not matter. By judgement: in long
     chaotic series all parameters are known well, and some combination of them far better."""
 
     negligible_share_of_box: float = 0.01
-    """Size of an estimate, over the width of its box. Below, its error is compared with this share of the box: the
-    error of a parameter that is next to zero cannot be small relative to it. By judgement."""
+    """Size of an estimate, over the width of its bounds. Below, its error is compared with this share of the width:
+    the error of an estimate near zero cannot be small relative to it. By judgement."""
 
 
 @dataclass(frozen=True)
 class _ConstancyPolicy:
-    """When data are constants and noise."""
+    """When the data are taken to be constants with noise."""
 
     deviations: float = 4.0
     """Sum of squares, in standard deviations above that of noise. Below, a state is taken for constant. By
@@ -53,18 +53,22 @@ class _ConstancyPolicy:
 
 
 VERDICT_POLICY = _VerdictPolicy()
+"""The thresholds of the status in use."""
+
 CONSTANCY_POLICY = _ConstancyPolicy()
+"""The thresholds of constant data in use."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a converged fit is judged by.
+    """The evidence by which the status of a converged fit is decided.
 
     Attributes
     ----------
     p : ndarray, (J,)
-        The estimate.
+        The estimate, in natural units.
     covariance : ndarray, (J, J)
+        Of the estimate, as in `EstimateUncertainty`.
     inner : ndarray of bool, (J,)
         Free parameters that are not at a bound.
     p_value : float
@@ -80,13 +84,13 @@ class Evidence:
         Whether other parameter values may fit as well: the model has a freedom, a state is aliased, or the best start
         is doubtful.
     box_width : ndarray, (J,), optional
-        Width of the bounds.
+        Width of the bounds; infinite for parameters without both.
     bias : float
         Error of the discretisation, in standard errors.
     noise_is_misstated : bool
-        Whether the noise is not what it was assumed to be, and nothing else is wrong.
+        Whether the noise differs from what was assumed, which explains a rejection of the model if there is one.
     noise_is_unknown : bool
-        Whether there are as many unknowns as values, and σ is unknown.
+        Whether σ is unknown, because there are as many unknowns as values and none was given.
     """
 
     p: FloatArray
@@ -106,13 +110,13 @@ class Evidence:
 def decide_status(status: Status, evidence: Evidence) -> Status:
     """Decide the status of a fit.
 
-    The first of these that holds decides: MISSTATED, UNDETERMINED (no variation, or σ is unknown), UNRESOLVED,
-    REJECTED, UNDETERMINED (other values fit as well, or the errors are too large).
+    The first status that applies is returned: MISSTATED (unless UNRESOLVED applies), UNDETERMINED (constant data, or σ
+    unknown), UNRESOLVED, REJECTED, UNDETERMINED (other values fit as well, or the errors are too large).
 
     Parameters
     ----------
     status : Status
-        Of the search; returned unchanged if the search did not converge.
+        How the search ended; returned unchanged unless it is CONVERGED.
     evidence : Evidence
 
     Returns
@@ -127,6 +131,7 @@ def decide_status(status: Status, evidence: Evidence) -> Status:
         return Status.UNDETERMINED
     if evidence.bias > VERDICT_POLICY.max_bias:
         return Status.UNRESOLVED
+    # NaN: the residuals of the data have no test, and the weak residuals are the only evidence.
     is_untenable = np.isnan(evidence.p_value) and evidence.weak_misfit > VERDICT_POLICY.max_weak_misfit
     if evidence.p_value < REJECTION_LEVEL or is_untenable:
         return Status.REJECTED
@@ -142,7 +147,7 @@ def decide_status(status: Status, evidence: Evidence) -> Status:
     # The variance of each over its variance if all others were known: C_jj (C⁻¹)_jj.
     with np.errstate(all="ignore"):
         is_inflated = variance * invert_symmetric(block).diagonal() > VERDICT_POLICY.max_inflation
-    # An estimate of next to zero is determined if its error is small against its box.
+    # An estimate near zero is determined if its error is small compared with the width of its bounds.
     size = np.abs(evidence.p[inner])
     if evidence.box_width is not None:
         share_of_box = VERDICT_POLICY.negligible_share_of_box * evidence.box_width
@@ -155,12 +160,12 @@ def decide_status(status: Status, evidence: Evidence) -> Status:
 
 
 def is_constant(problem: Problem) -> bool:
-    """Return True if no state varies more than its noise, neither from sample to sample nor from piece to piece.
+    """Return True if no state varies more than its noise, neither from sample to sample nor between pieces of time.
 
     For constants and noise, the sum of squares about the mean is χ², and so is that of the means of pieces of time. A
     χ² with n degrees of freedom has the mean n and the standard deviation `√(2n)`.
     """
-    total, slow = np.zeros(len(problem.sigma)), np.zeros(len(problem.sigma))
+    fast, slow = np.zeros(len(problem.sigma)), np.zeros(len(problem.sigma))
     freedom = pieces = 0
     with np.errstate(all="ignore"):
         for form in problem.forms:
@@ -169,9 +174,10 @@ def is_constant(problem: Problem) -> bool:
             edges = np.unique(np.linspace(0, n, CONSTANCY_POLICY.pieces + 1).astype(int))[:-1]
             counts = np.diff([*edges, n])
             off = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(form.variances)
-            total += np.sum(off**2, axis=1)
+            fast += np.sum(off**2, axis=1)
+            # The mean of n values has the variance σ²/n: the square of a sum over n is one of such means over theirs.
             slow += np.sum(np.add.reduceat(off, edges, axis=1) ** 2 / counts, axis=1)
             freedom, pieces = freedom + n - 1, pieces + len(edges) - 1
-    is_quiet = total < freedom + CONSTANCY_POLICY.deviations * np.sqrt(2 * freedom)
+    is_quiet = fast < freedom + CONSTANCY_POLICY.deviations * np.sqrt(2 * freedom)
     is_flat = slow < pieces + CONSTANCY_POLICY.deviations * np.sqrt(2 * pieces)
     return bool(np.all(is_quiet & is_flat))

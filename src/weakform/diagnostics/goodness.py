@@ -4,13 +4,13 @@ If the model is right, the residuals `x^data - x̂` are the noise less what the 
 absorbed: nearly white, of variance σ². Two tests:
 
 - σ known: `Σ (x^data - x̂)²/σ²` is χ² with as many degrees of freedom as values less fitted quantities.
-- σ estimated from the same residuals: that sum is its degrees of freedom identically and tests nothing. A wrong model
-  then shows as autocorrelation, which the portmanteau statistic of Ljung and Box over all states detects
-  (`autocorrelation`): it does not depend on σ. Repeated measurements have their own scatter, in which no model has a
-  part (pure error): residuals beyond it are lack of fit, by an F test.
+- σ estimated from the same residuals: that sum equals its degrees of freedom and tests nothing. A wrong model then
+  shows as autocorrelation, which the portmanteau statistic of Ljung and Box over all states detects
+  (`autocorrelation`): it does not depend on σ. The scatter of repeated measurements about their means does not depend
+  on any model (pure error): an F test compares the remaining residuals with it (lack of fit).
 
 Of two tests the smaller p-value is doubled (Bonferroni). Weak residuals locate the misfit in time: each sees only its
-own window of the data, and over its standard deviation `√S_kk` is standard normal under the model.
+own window of the data, and divided by its standard deviation `√S_kk` it is standard normal if the model is right.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ DOUBT_LEVEL = 0.05
 p-value below. By judgement."""
 
 MIN_SAMPLES_FOR_WEAK_TEST = 40
-"""Samples. Below, weak residuals are not taken for evidence against a model of unknown σ. By judgement."""
+"""Samples of all trajectories. Below, weak residuals are no evidence against a model of unknown σ. By judgement."""
 
 MAX_MEAN_SQUARE_OF_ROUNDING = 1e-2
-"""Mean square of the residuals over a given σ². Below, they are not noise of that size but rounding, and no pattern in
+"""Mean square of the residuals over a given σ². Below, they are rounding, not noise of that size, and no pattern in
 them speaks against the model: `test_data_without_noise_do_not_speak_against_the_model` in `tests/test_hidden.py`."""
 
 MAX_VALUES_OF_STRETCH = 100
@@ -48,8 +48,9 @@ MAX_VALUES_OF_STRETCH = 100
 values times length. By judgement."""
 
 MIN_SCORE_OF_STRETCH = 2.0
-"""Score of a one-sided stretch, in standard deviations of a sum chosen in advance. Below, it is not listed. By
-judgement: the largest of many such sums is often beyond 2 by chance; it only locates the misfit of a rejected model."""
+"""Score of a one-sided stretch, in standard deviations of the sum of as many independent residuals. Below, it is not
+listed. By judgement: the largest of many such sums is often beyond 2 by chance; it only locates the misfit of a model
+that was rejected."""
 
 LEVEL_OF_LOCAL_MISFITS = 1e-3
 """Probability with which a right model has any weak residual that is listed as a misfit. By judgement."""
@@ -66,7 +67,7 @@ class Misfit:
     start, stop : float
         In units of time.
     score : float
-        The largest weak residual, in standard deviations.
+        The weak residual of the largest size, in standard deviations, with its sign.
     trajectory : int
         Index of the trajectory.
     """
@@ -85,13 +86,13 @@ class GoodnessOfFit(CompactRepr):
     Attributes
     ----------
     p_value : float
-        Of all tests together. Small if the model, or a given σ, is wrong; NaN if there are too few samples.
+        Of all tests combined. Small if the model, or a given σ, is wrong; NaN if there are too few samples.
     chi_square : float
         `Σ (x^data - x̂)²/σ²`.
     freedom : int
         Its degrees of freedom: values less fitted quantities.
     chi_square_p : float, or None
-        P-value of a given σ, from both tails; None if σ was estimated.
+        Two-sided p-value of a given σ; None if σ was estimated.
     portmanteau, portmanteau_freedom, portmanteau_p : float
         The test for autocorrelation: statistic, degrees of freedom, p-value.
     misfits : tuple of Misfit
@@ -137,7 +138,7 @@ def assess_residuals(
     pure_error : tuple of float and int
         The part of `chi_square` that is scatter of repeated measurements, and its degrees of freedom.
     project_noise : callable, optional
-        Computes the residuals that the fit leaves of noise.
+        Computes the residuals of fits to noise `(samples, columns, draws)`.
 
     Returns
     -------
@@ -162,7 +163,7 @@ def assess_residuals(
     if not sigma_known:
         return replace(goodness, p_value=_combine_p_values(autocorrelation.p_value, lack_of_fit))
     if chi_square < MAX_MEAN_SQUARE_OF_ROUNDING * freedom:
-        # The residuals are far below the noise: rounding, or no noise. No pattern in them speaks against the model.
+        # A chi_square_p of zero still reports that the given σ is wrong.
         return replace(goodness, p_value=1.0, chi_square_p=0.0, portmanteau_p=1.0, lack_of_fit_p=None, misfits=())
     upper = chi_square_tail(chi_square, freedom)
     both_sides = 2 * min(upper, 1 - upper)
@@ -171,6 +172,15 @@ def assess_residuals(
 
 def _test_lack_of_fit(chi_square: float, freedom: int, pure_error: tuple[float, int]) -> float | None:
     """Compute the p-value of the F test of the residuals against the scatter of repeated measurements.
+
+    Parameters
+    ----------
+    chi_square : float
+        Sum of squares, with that of the repeated measurements.
+    freedom : int
+        Its degrees of freedom.
+    pure_error : tuple of float and int
+        Sum of squares of repeated measurements about their means, and its degrees of freedom.
 
     Returns
     -------
@@ -197,7 +207,7 @@ def format_p_value(p: float) -> str:
 
 
 def compute_score_threshold(count: int, level: float = 0.01) -> float:
-    """Compute the score, in standard deviations, that any of `count` exceeds by chance with probability `level`."""
+    """Compute the score, in standard deviations, that the largest of `count` exceeds with probability `level`."""
     return NormalDist().inv_cdf(1 - level / (2 * max(count, 1)))
 
 
@@ -208,8 +218,8 @@ def list_model_p_values(goodness: GoodnessOfFit) -> list[float]:
 
 def is_only_sigma_wrong(goodness: GoodnessOfFit) -> bool:
     """Return True if the given σ is wrong, and nothing else is."""
-    wrong = goodness.chi_square_p is not None and max(goodness.chi_square_p, goodness.p_value) < REJECTION_LEVEL
-    return wrong and min(list_model_p_values(goodness), default=1.0) >= REJECTION_LEVEL
+    is_wrong = goodness.chi_square_p is not None and max(goodness.chi_square_p, goodness.p_value) < REJECTION_LEVEL
+    return is_wrong and min(list_model_p_values(goodness), default=1.0) >= REJECTION_LEVEL
 
 
 @dataclass(frozen=True)
@@ -235,10 +245,10 @@ class OneSidedStretch:
 
 
 def find_one_sided_stretches(residuals: tuple[FloatArray, ...], times: tuple[FloatArray, ...]) -> list[OneSidedStretch]:
-    """Find, for each column, the stretch of time whose residuals add up to most.
+    """Find, for each column, the stretch of time whose residuals are most one-sided.
 
-    It is `max |Σ e| / √n` over stretches of up to `MAX_VALUES_OF_STRETCH` values. It locates the misfit of a model if
-    weak residuals cannot, because they are too few, or because states are hidden.
+    Its score is `max |Σ e| / √n` over stretches of up to `MAX_VALUES_OF_STRETCH` values. It locates the misfit of a
+    model if weak residuals cannot, because they are too few, or because states are hidden.
 
     Parameters
     ----------
@@ -271,9 +281,7 @@ def find_one_sided_stretches(residuals: tuple[FloatArray, ...], times: tuple[Flo
 def find_misfits(
     forms: tuple[WeakForm, ...], standardised: Iterable[tuple[FloatArray, FloatArray]]
 ) -> tuple[Misfit, ...]:
-    """Find the stretches of time in which an equation does not hold: too large weak residuals, joined if they overlap.
-
-    Weak residuals are measured by the noise that the filter estimates, which is independent of the model.
+    """Find the stretches of time in which an equation does not hold: large weak residuals, joined if they overlap.
 
     Parameters
     ----------
@@ -281,7 +289,7 @@ def find_misfits(
         Of each trajectory.
     standardised : iterable of pairs of ndarray
         Of each trajectory: centres of the test functions `(K,)`, and weak residuals over their standard deviations
-        `(D, K)`, as `WeakForm.standardised` returns them.
+        `(D, K)`, as `WeakForm.standardise` returns them.
 
     Returns
     -------
@@ -290,7 +298,7 @@ def find_misfits(
     """
     all_misfits: list[Misfit] = []
     for number, (form, (centres, scores)) in enumerate(zip(forms, standardised, strict=True)):
-        if form.functions.blocks == 1:  # test functions that are not local cannot tell when
+        if form.functions.blocks == 1:  # test functions that are not local cannot locate a misfit in time
             continue
         own: list[Misfit] = []
         limit = compute_score_threshold(scores.size, level=LEVEL_OF_LOCAL_MISFITS)

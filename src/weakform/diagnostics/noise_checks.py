@@ -1,7 +1,7 @@
 """Checks of the noise against what was assumed: outliers, scatter that follows the level, skewness, correlation.
 
-Each is looked for in the residuals of a fit. A finding is reported as one about the noise, not the model, as long as
-nothing else speaks against the model.
+Each check looks at the residuals of a fit. A finding is about the noise, not the model, as long as nothing else speaks
+against the model.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from ..support.array_types import BoolArray, FloatArray, IntArray
 from .autocorrelation import run_autocorrelation_test
 
 MIN_VALUES_FOR_OUTLIERS = 12
-"""Values of a column. Below, single values are not called outliers. By judgement."""
+"""Values of a column. Below, its noise is not checked, and no value is called an outlier. By judgement."""
 
 MIN_VALUES_FOR_KIND = 30
 """Values of a column. Below, neither its scatter nor its skewness nor its correlation is tested. By judgement."""
 
 MIN_EXPECTED_COUNT = 3.0
-"""Expected value of counts. Below, counts are left out: they are far from normal, and zeros are far from the rest. By
-judgement."""
+"""Expected value of a count. Below, the count is left out of the checks: it is far from normal. By judgement."""
 
 MAX_LISTED_VALUES = 4
 """Outliers that a sentence lists, at most."""
@@ -34,22 +33,22 @@ MAX_LISTED_VALUES = 4
 
 @dataclass(frozen=True)
 class _OutlierPolicy:
-    """When a value is an outlier. A robust standard deviation is 1.4826 times the median absolute residual."""
+    """When a value is an outlier. Robust standard deviations are those of `_compute_robust_deviation`."""
 
     far: float = 5.0
-    """Robust standard deviations. Above, a residual is far out: of normal noise 6 in 10 million are. By judgement."""
+    """Robust standard deviations. Above, a residual is large: 6 in 10 million of normal noise are. By judgement."""
 
     extreme: float = 20.0
     """Robust standard deviations. Above, a residual is an outlier even next to other large ones, and before anything
-    else about the noise is considered. By judgement; `test_one_absurd_value_is_named_by_its_row` in
+    else about the noise is considered. By judgement; `test_single_absurd_value_is_named_by_its_row` in
     `tests/test_edges.py`."""
 
     isolated: float = 0.5
-    """Residual of the larger neighbour over that of the value. Above, the value is part of a slow misfit, not alone. By
-    judgement."""
+    """Residual of the larger neighbour over that of the value. Above, the value is part of a slow misfit, not an
+    outlier. By judgement."""
 
     common: float = 0.1
-    """Share of the values that are far out. Above, they are not exceptions but the kind of noise. By judgement."""
+    """Share of large residuals. Above, they are not outliers but typical of the noise. By judgement."""
 
     margin: float = 1.5
     """The largest residual over the limit. Below, nothing is reported: the largest of many values is often just beyond
@@ -60,22 +59,23 @@ class _OutlierPolicy:
     this and `spreads` a value is reported without a fit. By judgement."""
 
     spreads: float = 3.0
-    """The same in robust standard deviations of the column. By judgement."""
+    """The same distance, in robust standard deviations of the column. By judgement."""
 
 
 @dataclass(frozen=True)
 class _ScatterPolicy:
-    """When the scatter follows the level as its kind of noise does not. |e| is proportional to level^power."""
+    """When the scatter depends on the level unlike that of the kind of noise; |e| is proportional to level^power."""
 
     clear: float = 3.5
     """Rank correlation of |residual| and level, in standard deviations. Above, it is not chance. By judgement: 5 in
     10,000 by chance."""
 
     strong: float = 6.0
-    """The same. Above, the scatter explains much: what is left is then held to `weak_evidence` only. By judgement."""
+    """The same. Above, the scatter explains so much that the remaining autocorrelation is tested at `weak_evidence`. By
+    judgement."""
 
     min_power: float = 0.25
-    """Power of the level. Below, the scatter hardly grows with the level. By judgement: half of the 1/2 of counts."""
+    """Power of the level. Below, the scatter hardly depends on the level. By judgement: half of the 1/2 of counts."""
 
     proportional: float = 0.75
     """Power of the level. Below, whole numbers scatter like Poisson counts (power 1/2); above, like overdispersed ones
@@ -93,7 +93,7 @@ class _CorrelationPolicy:
     """Correlation of neighbouring residuals. Below, it cannot be the reason for a rejection. By judgement."""
 
     most: float = 0.8
-    """Correlation of neighbouring residuals. Above, it is a slow pattern, as a wrong model leaves it. By judgement;
+    """Correlation of neighbouring residuals. Above, it is a slow pattern, as in those of a wrong model. By judgement;
     `docs/when-not-to-trust.md` says so to users."""
 
     differences: float = 0.12
@@ -102,11 +102,11 @@ class _CorrelationPolicy:
 
     uncorrelated: float = 0.02
     """P-value of the test for autocorrelation. Above, residuals are uncorrelated, and the finding about the noise
-    explains everything. By judgement."""
+    explains a rejection. By judgement."""
 
     weak_evidence: float = 1e-6
-    """The same, after a strong dependence of scatter on level has been removed. By judgement: noise of a wrong kind
-    also shifts the fit, which leaves some correlation."""
+    """The same, after a strong dependence of the scatter on the level has been removed. By judgement: noise of
+    another kind also shifts the fit, which correlates its residuals somewhat."""
 
 
 @dataclass(frozen=True)
@@ -114,24 +114,31 @@ class _DrawingPolicy:
     """How the standard deviations of residuals are computed from draws of the noise."""
 
     draws: int = 200
-    """Draws of the noise: each standard deviation is known to 5%."""
+    """Draws of the noise: the standard error of each standard deviation is 5% of it, `1/√(2·200)`."""
 
     max_values: int = 5_000_000
-    """Values drawn in all. Above, all residuals are taken to have the standard deviation one: of many values a fit
+    """Values drawn in total. Above, all residuals are taken to have the standard deviation one: of many values a fit
     absorbs next to nothing of each. By judgement."""
 
     min_deviation: float = 0.1
-    """Standard deviation of a residual over σ, at least: a value that the fit absorbs almost wholly would be divided by
-    next to nothing. By judgement."""
+    """Standard deviation of a residual over σ, at least: it divides the residual of a value that the fit follows
+    closely. By judgement."""
 
 
 MIN_SKEWNESS = 5.0
 """Skewness, in standard deviations of that of normal noise. Above, residuals are called skewed. By judgement."""
 
 OUTLIER_POLICY = _OutlierPolicy()
+"""The thresholds of outliers in use."""
+
 SCATTER_POLICY = _ScatterPolicy()
+"""The thresholds of scatter in use."""
+
 CORRELATION_POLICY = _CorrelationPolicy()
+"""The thresholds of correlated noise in use."""
+
 DRAWING_POLICY = _DrawingPolicy()
+"""The settings of the draws in use."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ class NoiseFindings:
     sentences : tuple of str
         One for each finding.
     is_misstated : bool
-        Whether there are outliers, or a scatter that is not that of the kind of noise.
+        Whether there are outliers; or, if the model is not rejected, a scatter other than the kind of noise has.
     explains_rejection : bool
         Whether the findings explain why the model was rejected.
     """
@@ -155,7 +162,7 @@ class NoiseFindings:
 
 @dataclass(frozen=True)
 class _ColumnResiduals:
-    """Residuals of one measured column, of all trajectories one behind the other.
+    """Residuals of one measured column, concatenated over trajectories.
 
     Attributes
     ----------
@@ -195,11 +202,12 @@ def check_noise(
     Parameters
     ----------
     data : Dataset
-    refined : Refined
+    refined : Refinement
     is_rejected : bool
         Whether the model is rejected.
     rejected_by_repeats : bool
-        Whether repeated measurements reject the model; they show the noise without it, so that the noise is no excuse.
+        Whether repeated measurements reject the model. They show the noise without a model, so that its kind cannot
+        explain the rejection.
     allow_uneven : bool
         Whether the size of the noise may vary from sample to sample (the sandwich covariance).
 
@@ -207,8 +215,8 @@ def check_noise(
     -------
     NoiseFindings
     """
-    words: list[str] = []
-    exceptions = unequal = instead = False
+    sentences: list[str] = []
+    has_outliers = is_uneven = explains_rejection = False
     deviations: FloatArray | None = None
     for column in _iterate_columns(data, refined):
         scatter, equal, strong = _check_scatter(column)
@@ -224,24 +232,25 @@ def check_noise(
             least = CORRELATION_POLICY.weak_evidence if strong else CORRELATION_POLICY.uncorrelated
             explained = not rejected_by_repeats and _is_uncorrelated(equal, column, least)
             if not is_rejected or explained:  # else the model is wrong, and its residuals show nothing about the noise
-                words.append(scatter)
-                unequal = True
-                instead |= is_rejected
+                sentences.append(scatter)
+                is_uneven = True
+                explains_rejection |= is_rejected
             continue
         far = far if far.any() else _find_outliers(column, OUTLIER_POLICY.far)
         if far.any():
-            words.append(_describe_outliers(column, far, data))
-            exceptions = True
+            sentences.append(_describe_outliers(column, far, data))
+            has_outliers = True
         elif skewed := skewed_residuals(column):
-            words.append(skewed)
+            sentences.append(skewed)
         elif is_rejected and not rejected_by_repeats and (correlation := _estimate_correlation(column)) is not None:
-            instead = True
-            words.append(
+            explains_rejection = True
+            sentences.append(
                 f"The noise of {column.name} is correlated from sample to sample ({correlation:.2f}): its values carry "
                 "less information than as many independent ones, and the intervals are too narrow. Use only every few "
                 "samples. A slow process that the model lacks would look the same."
             )
-    return NoiseFindings(tuple(words), exceptions or (unequal and not is_rejected), instead and not exceptions)
+    is_misstated = has_outliers or (is_uneven and not is_rejected)
+    return NoiseFindings(tuple(sentences), is_misstated, explains_rejection and not has_outliers)
 
 
 def _iterate_columns(data: Dataset, refined: Refinement) -> Iterator[_ColumnResiduals]:
@@ -259,12 +268,12 @@ def _iterate_columns(data: Dataset, refined: Refinement) -> Iterator[_ColumnResi
             parts.append((np.full(len(rows), k), rows, q.times[rows], value, level, e))
         trajectory, row, time, value, level, e = (np.concatenate(part) for part in zip(*parts, strict=True))
         if KINDS[kind].min_sigma > 0:  # small counts are far from normal, and zeros far from everything
-            some = level >= MIN_EXPECTED_COUNT
-            trajectory, row, time, value, level, e = (a[some] for a in (trajectory, row, time, value, level, e))
+            is_large = level >= MIN_EXPECTED_COUNT
+            trajectory, row, time, value, level, e = (a[is_large] for a in (trajectory, row, time, value, level, e))
         # Heavy-tailed noise, the kind with `widen`, expects values far out.
         if len(e) >= MIN_VALUES_FOR_OUTLIERS and KINDS[kind].widen is None:
-            place = (begins[trajectory] + row, d)
-            yield _ColumnResiduals(name, kind, place, trajectory, row, time=time, value=value, level=level, e=e)
+            position = (begins[trajectory] + row, d)
+            yield _ColumnResiduals(name, kind, position, trajectory, row, time=time, value=value, level=level, e=e)
 
 
 def _compute_standard_deviations(data: Dataset, refined: Refinement) -> FloatArray:
@@ -279,14 +288,14 @@ def _compute_standard_deviations(data: Dataset, refined: Refinement) -> FloatArr
 
 
 def isolated_outliers(data: Dataset) -> tuple[str, ...]:
-    """Warn of single values that are far from their neighbours, without a fit: they may be what misled one.
+    """Warn of single values that are far from their neighbours, without a fit: they may have misled it.
 
     Returns
     -------
     tuple of str
         One sentence that lists them; empty if there are none.
     """
-    places = []
+    descriptions = []
     for d, name in enumerate(data.labels):
         for q in data.trajectories:
             rows = np.flatnonzero(q.measured[:, d])
@@ -301,14 +310,14 @@ def isolated_outliers(data: Dataset) -> tuple[str, ...]:
             )
             far = off > limit
             if far.sum() <= max(1.0, OUTLIER_POLICY.common * len(y)):
-                places += [
+                descriptions += [
                     _describe_value(q, int(rows[i]), name, float(y[i])) for i in np.flatnonzero(far)[:MAX_LISTED_VALUES]
                 ]
-    if not places:
+    if not descriptions:
         return ()
     return (
-        f"Values far from their neighbours: {'; '.join(places[:MAX_LISTED_VALUES])}. If they are errors, correct or "
-        'remove them, or allow for heavy tails: noise="student".',
+        f"Values far from their neighbours: {'; '.join(descriptions[:MAX_LISTED_VALUES])}. If they are errors, correct "
+        'or remove them; else allow for heavy tails: noise="student".',
     )
 
 
@@ -348,15 +357,15 @@ def _find_outliers(column: _ColumnResiduals, limit: float) -> BoolArray:
 
 
 def _describe_outliers(column: _ColumnResiduals, far: BoolArray, data: Dataset) -> str:
-    """Describe the outliers of a column `far` `(n,)` in a sentence, the largest first."""
-    places = []
+    """Describe the outliers of a column in a sentence, the largest first; `far` `(n,)` is True for outliers."""
+    descriptions = []
     for i in np.argsort(-np.abs(np.where(far, column.e, 0.0)))[: int(min(far.sum(), MAX_LISTED_VALUES))]:
         q = data.trajectories[int(column.trajectory[i])]
-        places.append(_describe_value(q, int(column.row[i]), column.name, float(column.value[i])))
+        descriptions.append(_describe_value(q, int(column.row[i]), column.name, float(column.value[i])))
     more = f", and {int(far.sum()) - MAX_LISTED_VALUES} more" if far.sum() > MAX_LISTED_VALUES else ""
     return (
-        f"Outliers that noise of this size does not explain: {'; '.join(places)}{more}. Correct or remove what is "
-        'wrong, or allow for heavy tails: noise="student".'
+        f"Outliers that noise of this size does not explain: {'; '.join(descriptions)}{more}. Correct or remove "
+        'wrong values, or allow for heavy tails: noise="student".'
     )
 
 
@@ -368,12 +377,12 @@ def _compute_ranks(a: FloatArray) -> FloatArray:
 
 
 def _check_scatter(column: _ColumnResiduals) -> tuple[str, FloatArray, bool]:
-    """Check whether the scatter follows the level as its kind of noise does not.
+    """Check whether the scatter depends on the level unlike that of the kind of noise.
 
     Returns
     -------
     words : str
-        A sentence; empty if the scatter is as it should be.
+        A sentence; empty if the scatter is that of the kind of noise.
     equal : ndarray, (n,)
         Residuals whose dependence on the level has been divided out.
     strong : bool
@@ -395,18 +404,16 @@ def _check_scatter(column: _ColumnResiduals) -> tuple[str, FloatArray, bool]:
     more = correlation > SCATTER_POLICY.clear and slope > SCATTER_POLICY.min_power
     less = correlation < -SCATTER_POLICY.clear and slope < -SCATTER_POLICY.min_power
     if column.kind == "gaussian" and more:
-        whole = bool((column.value == np.round(column.value)).all() and (column.value >= 0).all())
-        is_poisson = whole and slope < SCATTER_POLICY.proportional
-        right = "poisson" if is_poisson else "negative-binomial" if whole else "lognormal"
-        advice = f'noise="{right}"' if whole or (column.value > 0).all() else "a sigma for each point"
-        words = (
-            f"The scatter of {column.name} grows with its level, which that of Gaussian noise does not: try {advice}."
-        )
+        is_count = bool((column.value == np.round(column.value)).all() and (column.value >= 0).all())
+        is_poisson = is_count and slope < SCATTER_POLICY.proportional
+        right = "poisson" if is_poisson else "negative-binomial" if is_count else "lognormal"
+        advice = f'noise="{right}"' if is_count or (column.value > 0).all() else "one sigma for each value"
+        words = f"The scatter of {column.name} grows with its level, unlike that of Gaussian noise: try {advice}."
         return words, equal, strong
     if column.kind == "lognormal" and less:
         return (
-            f"The relative scatter of {column.name} shrinks as its level grows, which that of lognormal noise does "
-            'not: try noise="gaussian".',
+            f"The relative scatter of {column.name} shrinks as its level grows, unlike that of lognormal noise: try "
+            'noise="gaussian".',
             equal,
             strong,
         )
@@ -420,7 +427,7 @@ def _check_scatter(column: _ColumnResiduals) -> tuple[str, FloatArray, bool]:
 
 
 def skewed_residuals(column: _ColumnResiduals) -> str:
-    """Describe skewed residuals in a sentence; return an empty one if they are not skewed."""
+    """Describe skewed residuals in a sentence; return an empty string if they are not skewed."""
     e, n = column.e, len(column.e)
     if n < MIN_VALUES_FOR_KIND or e.std() <= 0 or column.kind not in ("gaussian", "lognormal"):
         return ""
@@ -441,11 +448,11 @@ def _is_uncorrelated(e: FloatArray, column: _ColumnResiduals, least: float = COR
 
 
 def _estimate_correlation(column: _ColumnResiduals) -> float | None:
-    """Estimate the correlation of neighbouring residuals if it explains their autocorrelation; return None if not.
+    """Estimate the correlation ρ of neighbouring residuals if it explains their autocorrelation; return None if not.
 
-    It explains it if, by the shortest differences too, the noise is autoregressive of first order. Neighbouring
-    differences of noise with the correlation ρ have the correlation `-(1 - ρ)/2`. A slow pattern with white noise on
-    it, as a wrong model leaves it, has a lower one, as of the noise alone; a slow pattern alone has a higher one.
+    It does if the noise is autoregressive of first order, in its differences too: neighbouring differences then have
+    the correlation `-(1 - ρ)/2`. A slow pattern plus white noise, as in the residuals of a wrong model, has a lower
+    one, near the -1/2 of white noise; a slow pattern alone has a higher one.
     """
     same = column.trajectory[1:] == column.trajectory[:-1]
     a, b = column.e[:-1][same], column.e[1:][same]
@@ -461,6 +468,6 @@ def _estimate_correlation(column: _ColumnResiduals) -> float | None:
     rough = float(before @ after) / float(np.sqrt((before @ before) * (after @ after)))
     if abs(rough + (1 - rho) / 2) > CORRELATION_POLICY.differences:
         return None
-    # Less ρ times its predecessor, autoregressive noise is white.
+    # Autoregressive noise is white once ρ times its predecessor is subtracted.
     white = np.where(np.append(False, same), column.e - rho * np.append(0.0, column.e[:-1]), column.e)
     return rho if _is_uncorrelated(white, column) else None

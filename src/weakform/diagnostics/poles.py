@@ -1,10 +1,10 @@
 """Poles of the equations between two fitted states, which no solution can cross.
 
-A quadrature rule may step over a pole without noticing it, as that of `V*P/(Km + P)` at a negative P. Each denominator
+A quadrature rule may step over a pole unnoticed, such as that of `V*P/(Km + P)` at P = -Km. Each denominator
 that depends on states is evaluated at the fitted states. Where it changes its sign between two samples, the right-hand
 side, and its derivatives by the free parameters in the denominator, are evaluated next to its zero: only if one of them
-is far larger there is it a pole. `P/(0 + P)` has no pole, but its derivative by Km has one: for any other Km there is a
-pole.
+is far larger there is it a pole. At Km = 0, `P/(Km + P)` has no pole, but its derivative by Km has one: any other Km
+gives a pole.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ..support.array_types import FloatArray
 
 @dataclass(frozen=True)
 class _PolePolicy:
-    """Where a pole is looked for, and how large the right-hand side must be there."""
+    """Where the right-hand side is evaluated next to a zero, and how large it is at a pole."""
 
     distance_from_zero: float = 1e-7
     """Distance from the zero of the denominator at which the right-hand side is evaluated, as a share of the step
-    between two samples. At a simple pole the right-hand side is larger by about its inverse there. By judgement."""
+    between two samples. There, the right-hand side at a simple pole is larger by about the inverse. By judgement."""
 
     growth: float = 1e3
-    """Ratio to the larger of the values at both samples. Above, the zero is a pole; below, the numerator vanishes with
-    the denominator. By judgement: far below the 1e7 of a simple pole."""
+    """Ratio of the right-hand side next to the zero to the larger one at both samples. Above, the zero is a pole;
+    below, the numerator vanishes with the denominator. By judgement: far below the 1e7 of a simple pole."""
 
 
 POLE_POLICY = _PolePolicy()
@@ -57,18 +57,20 @@ def crossed_poles(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> 
     """
     sentences = {}
     free = {se.Symbol(name) for name, f in zip(task.problem.model.parameters, task.free, strict=True) if f}
-    for own, names, rows in iterate_equation_rows(task, p, states):
+    for trajectory_model, names, rows in iterate_equation_rows(task, p, states):
         times = rows[:, 0]
-        for base in _iterate_denominators(own):
+        for base in _iterate_denominators(trajectory_model):
             with np.errstate(all="ignore"):
                 level = np.asarray(compile_expressions(names, [base])(rows)).reshape(-1)
                 for n in np.flatnonzero(level[:-1] * level[1:] < 0):
                     ends, free_in_base = slice(n, n + 2), base.free_symbols & free
-                    if base not in sentences and _is_pole(own, free_in_base, names, rows[ends], level[ends]):
+                    if base not in sentences and _is_pole(
+                        trajectory_model, free_in_base, names, rows[ends], level[ends]
+                    ):
                         between = f"between t = {times[n]:.4g} and {times[n + 1]:.4g}"
                         sentences[base] = (
-                            f"The fitted states cross a pole of the equations {between}, where {base} is zero; no "
-                            "solution can. Give bounds or initial values that keep it away from zero."
+                            f"The fitted states cross a pole of the equations {between}, where {base} is zero, "
+                            "which no solution can. Give bounds or initial values that keep it away from zero."
                         )
     return tuple(sentences.values())
 
@@ -76,7 +78,15 @@ def crossed_poles(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> 
 def iterate_equation_rows(
     task: Task, p: FloatArray, states: tuple[FloatArray, ...]
 ) -> Iterator[tuple[Model, list[str], FloatArray]]:
-    """Yield, for each trajectory, what its equations are evaluated with at the fitted states.
+    """Yield, for each trajectory, the values at which its equations are evaluated: those of the fitted states.
+
+    Parameters
+    ----------
+    task : Task
+    p : ndarray, (J,)
+        The estimate, in working coordinates.
+    states : tuple of ndarray, (time, D)
+        Fitted states at the samples of each trajectory.
 
     Yields
     ------
@@ -87,7 +97,7 @@ def iterate_equation_rows(
     rows : ndarray, (time, names)
     """
     model = task.problem.model
-    # The equations of a weak problem have logarithms of the parameters on a log scale; those of a latent one do not.
+    # The equations of a weak problem take the logarithms of parameters on a log scale; those with hidden states do not.
     model_p = task.scale.to_natural(p) if isinstance(task.problem, HiddenStateProblem) else p
     values = dict(zip(model.parameters, model_p, strict=True))
     for k, (q, u) in enumerate(zip(task.problem.data.trajectories, states, strict=True)):
@@ -98,7 +108,7 @@ def iterate_equation_rows(
 
 
 def _iterate_denominators(model: Model) -> Iterator[se.Expr]:
-    """Yield each expression that is divided by and depends on states; those that depend on inputs are left out."""
+    """Yield each denominator that depends on states; those that depend on inputs are left out."""
     states = {se.Symbol(name) for name in model.states}
     allowed = states | {se.Symbol(name) for name in ("t", *model.parameters)}
     visited = set()
@@ -123,7 +133,7 @@ def _is_pole(model: Model, free: set[se.Symbol], names: list[str], ends: FloatAr
     ends : ndarray, (2, names)
         Time, states and parameters at the samples before and after the zero.
     level : ndarray, (2,)
-        The denominator at both, of opposite signs.
+        The denominator at both samples, of opposite signs.
     """
     slopes = [se.sympify(e).diff(symbol) for symbol in sorted(free, key=str) for e in model.expressions]
     functions = [*model.expressions, *slopes]

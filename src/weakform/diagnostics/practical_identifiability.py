@@ -1,4 +1,4 @@
-"""What the data of a fit cannot determine: freedoms of the model, and noise that as many unknowns as values hide."""
+"""What the data of a fit cannot determine: freedoms of the model, and σ if there are as many unknowns as values."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ MAX_RELATIVE_ERROR = 100.0
 
 @dataclass(frozen=True)
 class _FreedomPolicy:
-    """When and at which parameter values freedoms of the model are looked for."""
+    """When freedoms of the model are searched for, and at which parameter values."""
 
     min_eigenvalue: float = 1e-6
-    """Smallest eigenvalue of the information with unit diagonal. Below, freedoms are looked for; above, the data
-    determine all parameters. By judgement: looking in vain costs only time."""
+    """Smallest eigenvalue of the information, scaled to a unit diagonal. Below, freedoms are searched for; above, the
+    data determine all parameters. By judgement: a search in vain only costs time."""
 
     runaway: float = 1e15
-    """Size of a parameter. Above, the search has run away along something that the data cannot see. By judgement."""
+    """Size of a parameter. Above, the search has run away along a direction that the data do not determine. By
+    judgement."""
 
     negligible: float = 1e-3
-    """An estimate in standard errors; its square, relative to the median estimate. Below both, the parameter ended at
-    next to zero, and is replaced by its standard error: `test_what_ended_at_zero_is_not_called_undetermined` in
-    `tests/test_hidden.py`."""
+    """Estimate over its standard error. Below, and if the estimate is also below the square of this number times the
+    median estimate, the parameter ended near zero and is replaced by its standard error:
+    `test_what_ended_at_zero_is_not_called_undetermined` in `tests/test_hidden.py`."""
 
     points: int = 3
-    """Random points, near the estimate or anywhere. Several, because sensitivities may be singular at a special point:
-    the largest rank counts. By judgement."""
+    """Random points near the estimate, or anywhere. Several, because sensitivities may be singular at a special point,
+    so that the largest rank counts. By judgement."""
 
     nearby: float = 0.1
     """Standard deviation of the logarithm of parameters at points near the estimate. By judgement."""
@@ -61,12 +62,12 @@ def find_unidentifiable_directions(
 ) -> tuple[Freedom, ...]:
     """Find directions in parameter space that no data of this kind can determine, if the information is near singular.
 
-    If every state is measured, the equations alone are examined, at random parameters. Otherwise solutions are: they
-    must be near those of the data, which they are not for a rejected fit.
+    If every state is measured, only the equations are examined, at random parameters. Otherwise solutions are examined,
+    which must be near the data; those of a rejected fit are not.
 
     Parameters
     ----------
-    parameters : Parameters
+    parameters : ResolvedParameters
     task : Task
     best : Outcome
     is_rejected : bool
@@ -82,10 +83,10 @@ def find_unidentifiable_directions(
         return ()
     has_information = H.diagonal() > 0
     d = np.sqrt(np.where(has_information, H.diagonal(), 1.0))
-    # The initial values may absorb all information about a single parameter. Its scaled eigenvalue is one then, but the
-    # estimate is next to nothing in standard errors.
+    # The initial values may absorb all information about a single parameter. Its scaled eigenvalue is one then, but
+    # its estimate is far below its standard error.
     relative = d * np.maximum(np.abs(best.estimate[task.free]), np.finfo(float).tiny)
-    # `eigvalsh`, not `scaled_eigendecomposition`: without vectors LAPACK takes another routine, which rounds otherwise.
+    # `eigvalsh`, not `scaled_eigendecomposition`: without vectors LAPACK has another routine, which rounds differently.
     is_determined = (
         has_information.all()
         and np.linalg.eigvalsh(H / np.outer(d, d))[0] > FREEDOM_POLICY.min_eigenvalue
@@ -97,22 +98,26 @@ def find_unidentifiable_directions(
     rng, p = np.random.default_rng(0), task.scale.to_natural(best.estimate)
     matched = match(task.problem.data, parameters.model)
     if matched.complete:
-        # Equations alone need no solution: the fit may have ended at the only point where they cannot tell.
+        # The equations alone need no solution. Points anywhere are tried, too: the estimate may be the only point at
+        # which the equations do not determine a direction.
         signs, J = np.where(p < 0, -1.0, 1.0), len(p)
         candidates = [
             signs * np.exp(rng.uniform(-FREEDOM_POLICY.anywhere, FREEDOM_POLICY.anywhere, J))
             for _ in range(FREEDOM_POLICY.points)
         ]
         candidates += [p * np.exp(FREEDOM_POLICY.nearby * rng.standard_normal(J)) for _ in range(FREEDOM_POLICY.points)]
-        complete = FullyMeasuredExperiment(parameters.model, matched.data, task.free)
-        return tuple(find_freedoms(complete, [(np.where(task.free, near, p), ()) for near in candidates]))
+        experiment_of_equations = FullyMeasuredExperiment(parameters.model, matched.data, task.free)
+        return tuple(
+            find_freedoms(experiment_of_equations, [(np.where(task.free, near, p), ()) for near in candidates])
+        )
     is_far_from_data = is_rejected or largest > FREEDOM_POLICY.runaway
     if is_far_from_data or best.latent is None or not has_information.any():
         return ()
     nodes = best.latent.nodes
     begins = tuple(float(t[0]) for t, _ in nodes)
     experiment = ForwardExperiment(parameters.model, task.problem.data, task.free, begins)
-    # A parameter that ended at next to zero has no effect there; it is moved to where the data begin to notice it.
+    # A parameter that ended near zero has no effect there: it is moved to its standard error, where it begins to have
+    # one.
     size, free = p.copy(), p[task.free]
     small_estimate = np.abs(free) < FREEDOM_POLICY.negligible / d
     small_value = np.abs(free) <= FREEDOM_POLICY.negligible**2 * np.median(np.abs(free))

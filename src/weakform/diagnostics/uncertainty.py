@@ -17,19 +17,21 @@ from .practical_identifiability import is_noise_unknown
 
 @dataclass(frozen=True)
 class _BoundPolicy:
-    """When an estimate next to a bound is put onto it."""
+    """When an estimate near a bound is set to the bound."""
 
     share_of_box: float = 1e-6
-    """Distance from the bound, over the width of the box; over the size of the estimate if the box is infinite. Above,
-    the parameter is not at its bound. By judgement."""
+    """Distance from the bound, over the width of the bounds; or over the size of the estimate if that is infinite.
+    Above, the parameter is not at its bound. By judgement."""
 
     share_of_error: float = 0.1
-    """Distance from the bound, in standard errors. Above, the parameter is not at its bound, however near the bound is
-    in the box. By judgement; `tests/diagnostics/test_uncertainty.py` has a small parameter in a wide box."""
+    """Distance from the bound, in standard errors. Above, the parameter is not at its bound, however near it is
+    relative to the width. By judgement; `tests/diagnostics/test_uncertainty.py` has a small parameter between wide
+    bounds."""
 
     change_of_equations: float = 1e-3
-    """Change of the right-hand side, relative to its maximum, when the estimate is put onto the bound. Above, it would
-    be another model, and the estimate stays. By judgement; `tests/diagnostics/test_uncertainty.py` has `C/(K + C)`."""
+    """Change of the right-hand side, relative to its maximum, when the estimate is set to the bound. Above, it would
+    be another model, and the estimate is kept.
+/diagnostics/test_uncertainty.py` has `C/(K + C)`."""
 
 
 BOUND_POLICY = _BoundPolicy()
@@ -44,7 +46,7 @@ INFORMATION_COVARIANCE = "inverse information (Gᵀ S⁻¹ G)⁻¹ at the fitted
 
 @dataclass(frozen=True)
 class EstimateUncertainty:
-    """An estimate with its uncertainty, in the parameters themselves, not their logarithms.
+    """An estimate with its uncertainty, in natural units, also of parameters on a log scale.
 
     Attributes
     ----------
@@ -56,6 +58,7 @@ class EstimateUncertainty:
     kind : str
         The formula of the covariance, in words.
     at_bound : ndarray of bool, (J,)
+        Free parameters whose estimate is at a bound.
     bounds : ndarray, (J, 2)
     """
 
@@ -67,7 +70,7 @@ class EstimateUncertainty:
 
 
 def quantify_uncertainty(task: Task, best: Outcome, noise_free: bool) -> EstimateUncertainty:
-    """Put parameters that are at a bound onto it, and compute the covariance of the others.
+    """Set parameters that are at a bound to the bound, and compute the covariance of the others.
 
     Parameters
     ----------
@@ -86,7 +89,8 @@ def quantify_uncertainty(task: Task, best: Outcome, noise_free: bool) -> Estimat
     solved, distance = best.initial is not None, np.minimum(q - task.lower, task.upper - q)
     at_bound = task.free & (distance <= edge)
     if (at_bound & (distance > 0)).any():
-        # A small parameter in a wide box is near zero in the box, while the data may well tell it from zero.
+        # A small parameter between wide bounds is near zero relative to their width, although the data may show
+        # that it is not zero.
         variance = _compute_covariance(task, q, task.free & (distance <= 0), best.refined, solved).diagonal()
         with np.errstate(invalid="ignore"):
             at_bound &= ~(distance > BOUND_POLICY.share_of_error * np.sqrt(variance))
@@ -111,21 +115,22 @@ def quantify_uncertainty(task: Task, best: Outcome, noise_free: bool) -> Estimat
 
 @np.errstate(all="ignore")
 def _is_same_model(task: Task, p: FloatArray, moved_p: FloatArray, states: tuple[FloatArray, ...]) -> bool:
-    """Return True if the right-hand side along the fitted states is the same at two estimates `(J,)`.
+    """Return True if the right-hand side along the fitted states is nearly the same at two estimates `(J,)`.
 
-    It is not for `C/(K + C)` where C has decayed: at K = 0 the fraction is one.
+    Models with inputs or switches are not checked. It differs for `C/(K + C)` where C has decayed: at K = 0 the
+    fraction is one.
     """
     if task.problem.model.driving_names:
         return True
-    changes = []
+    right_sides = []
     for parameters in (p, moved_p):
         values = [
-            np.asarray(compile_expressions(names, own.expressions)(rows))
-            for own, names, rows in iterate_equation_rows(task, parameters, states)
+            np.asarray(compile_expressions(names, trajectory_model.expressions)(rows))
+            for trajectory_model, names, rows in iterate_equation_rows(task, parameters, states)
         ]
-        changes.append(np.concatenate([f.reshape(-1, len(states[0].T)) for f in values]))
-    off = np.abs(changes[0] - changes[1]).max(axis=0)
-    return bool((off <= BOUND_POLICY.change_of_equations * np.abs(changes[0]).max(axis=0)).all())
+        right_sides.append(np.concatenate([f.reshape(-1, len(states[0].T)) for f in values]))
+    off = np.abs(right_sides[0] - right_sides[1]).max(axis=0)
+    return bool((off <= BOUND_POLICY.change_of_equations * np.abs(right_sides[0]).max(axis=0)).all())
 
 
 def _describe_covariance(noise_free: bool, refined: Refinement | None, option: str, solved: bool) -> str:
@@ -154,8 +159,8 @@ def _compute_covariance(
                 prior_information = task.prior.hessian(q, exact=False)[np.ix_(inner, inner)]
                 block = invert_symmetric(invert_symmetric(block) + prior_information)
         else:
-            # A parameter at its bound is taken as fixed there. Taking a row out of the information conditions on the
-            # parameter; taking it out of the covariance would average over it.
+            # A parameter at its bound counts as fixed. Removing its row from the information conditions on it; removing
+            # the row from the covariance would average over it.
             keep = inner[task.free]
             block = refined.covariance[np.ix_(keep, keep)]
             if not keep.all() and refined.information is not None:

@@ -1,4 +1,4 @@
-"""Warnings about a fit in words: the misfit of the model, rival estimates, and parameters that are poorly known."""
+"""Warnings about a fit in words: misfits of the model, rival estimates, and parameters that are poorly determined."""
 
 from __future__ import annotations
 
@@ -28,31 +28,32 @@ NO_FINDINGS = NoiseFindings()
 """Noise without findings."""
 
 MIN_SAMPLES_FOR_INTERVALS = 50
-"""Samples. Below, and with fewer values in every column, the intervals are called rough. By judgement."""
+"""Samples in total, and values of the longest column. Below both, the intervals are called rough. By judgement."""
 
 
 @dataclass(frozen=True)
 class _WarningPolicy:
-    """Thresholds above which a fit gets a warning; they do not change its status."""
+    """Thresholds of warnings; they do not change the status of a fit."""
 
     bias: float = 0.3
-    """Error of the discretisation, in standard errors. From 0.5 on the fit is UNRESOLVED (`fit_verdict`). By judgement;
+    """Error of the discretisation, in standard errors. Above, it is reported; above 0.5 the fit is UNRESOLVED
+    (`fit_verdict`). By judgement;
     `docs/when-not-to-trust.md` says so to users."""
 
     unexplained: float = 0.5
-    """Residual standard deviation over that of the data, in a column whose model is doubtful or not tested. By
-    judgement."""
+    """Residual standard deviation over that of the data, in a column whose model is doubtful or not tested. Above, the
+    fit is said to explain little of the column. By judgement."""
 
     held: float = 0.3
-    """Component of a parameter in the direction that was held, whose length is one. Above, the parameter is named. By
-    judgement."""
+    """Component of a parameter in the direction that the refinement held; the direction has unit length. Above, the
+    parameter is named. By judgement."""
 
     correlation: float = 0.98
-    """Size of the correlation of two estimates. Above, they can hardly be told apart. By judgement: knowing one of them
+    """Size of the correlation of two estimates. Above, the pair is named. By judgement: knowing one of them
     would make the error of the other five times smaller, `√(1 - 0.98²) = 0.2`."""
 
     well_known_error: float = 0.05
-    """Larger of the relative errors of both. Below, their correlation does not matter. By judgement."""
+    """Larger of the relative errors of a pair. Below, the correlation does not matter. By judgement."""
 
     noise_free: float = 1e-3
     """Share of the data that the equations miss, if sigma = 0. Above, the data are not noise-free. By judgement: far
@@ -77,7 +78,7 @@ def describe_misfit(
     Parameters
     ----------
     task : Task
-    refined : Refined, or None
+    refined : Refinement, or None
     goodness : GoodnessOfFit, or None
         None if there are no residuals to test.
     noise : NoiseFindings
@@ -91,7 +92,7 @@ def describe_misfit(
     if refined is None or goodness is None:
         return []
     ratio, p_values = _compute_residual_ratio(refined), list_model_p_values(goodness)
-    # A wrong model enlarges the residuals, too: then a sigma that looks too small is no finding of its own.
+    # A wrong model enlarges the residuals, too: then a sigma that looks too small is no separate finding.
     is_model_wrong = ratio > 1 and min(p_values, default=1.0) < REJECTION_LEVEL
     is_sigma_wrong = goodness.chi_square_p is not None and goodness.chi_square_p < DOUBT_LEVEL and not is_model_wrong
     # With a wrong sigma only the tests that do not depend on it say anything about the model.
@@ -99,9 +100,8 @@ def describe_misfit(
     sentences = [*noise.sentences, *_describe_missing_freedom(task, refined)]
     if REJECTION_LEVEL <= p < DOUBT_LEVEL:
         sentences.append(
-            f"The model is doubtful ({format_p_value(p)}): its residuals are more autocorrelated than noise is. One "
-            "right model "
-            f"in {1 / p:.0f} looks like this. Look at the weak residuals, and test the model on other data."
+            f"The model is doubtful ({format_p_value(p)}): the residuals of one right model in {1 / p:.0f} "
+            "deviate as much from noise. Look at the weak residuals, and test the model on other data."
         )
     if p < REJECTION_LEVEL and not (noise.is_misstated or noise.explains_rejection):
         sentences += _describe_rejection(task, refined, goodness, p)
@@ -126,19 +126,18 @@ def _describe_missing_freedom(task: Task, refined: Refinement) -> list[str]:
     if refined.freedom > 0:
         return []
     consequence = (
-        "the noise is unknown. Measure more, fix some parameters, or give sigma."
+        "the noise level is unknown. Measure more, fix some parameters, or give sigma."
         if is_noise_unknown(task, refined)
         else "nothing tests the model."
     )
-    return [f"There are as many unknowns as values: the model can meet any data, and {consequence}"]
+    return [f"There are as many unknowns as values: the model can follow any data, and {consequence}"]
 
 
 def _describe_rejection(task: Task, refined: Refinement, goodness: GoodnessOfFit, p: float) -> list[str]:
     """Describe a rejected model, and where in time it fails."""
     sentences = [
         f"The model does not fit the data ({format_p_value(p)}): the residuals are not noise. Do not trust its "
-        "estimates and "
-        "intervals."
+        "estimates and intervals."
     ]
     for misfit in goodness.misfits[: WARNING_POLICY.listed_stretches]:
         label = task.problem.data.trajectories[misfit.trajectory].label
@@ -168,7 +167,7 @@ def _describe_one_sided_stretches(task: Task, residuals: tuple[FloatArray, ...])
 
 
 def _compute_residual_ratio(refined: Refinement) -> float:
-    """Compute the size of the residuals over σ: the root of `Σ (x^data - x)²/σ²` over its degrees of freedom."""
+    """Compute the size of the residuals over σ: the square root of `Σ (x^data - x̂)²/σ²` over its degrees of freedom."""
     return float(np.sqrt(refined.misfit / max(refined.freedom, 1)))
 
 
@@ -209,8 +208,8 @@ def describe_rivals(task: Task, alternatives: tuple[Alternative, ...]) -> tuple[
         is_lower = alternative.behind >= WARNING_POLICY.shown_difference
         difference = f" (its log-likelihood is {alternative.behind:.2f} lower)" if is_lower else ""
         sentences.append(
-            f"Another solution fits equally well{difference}: {values}. The data cannot tell the two apart; bounds "
-            "that contain only one of them can."
+            f"Another solution fits equally well{difference}: {values}. The data cannot tell the two apart; give "
+            "bounds that contain only one of them."
         )
     return tuple(sentences)
 
@@ -223,7 +222,7 @@ def describe_noise_free_contradiction(task: Task, p: FloatArray, refined: Refine
     task : Task
     p : ndarray, (J,)
         The estimate, in working coordinates.
-    refined : Refined, or None
+    refined : Refinement, or None
 
     Returns
     -------
@@ -253,11 +252,11 @@ def describe_uncertainty(
     Parameters
     ----------
     task : Task
-    quantified : Quantified
+    quantified : EstimateUncertainty
     status : Status
         Of the search.
     named : frozenset of str
-        Parameters that a stronger warning names already; they get no other one.
+        Parameters that a stronger warning names already; they get no further one.
 
     Returns
     -------
@@ -275,20 +274,23 @@ def describe_uncertainty(
 
 
 def _describe_bounds(task: Task, quantified: EstimateUncertainty, at_bound: BoolArray) -> list[str]:
-    """Describe each of the parameters `at_bound` `(J,)`."""
+    """Describe the parameters at bounds, one sentence for each; `at_bound` `(J,)` is True for them."""
     names, sentences = task.problem.model.parameters, []
     p, box = quantified.p, quantified.bounds.T
     for j in np.flatnonzero(at_bound):
         side = "lower" if p[j] - box[0][j] < box[1][j] - p[j] else "upper"
         sentences.append(
-            f"{names[j]} sits at its {side} bound ({p[j]:g}): the covariance takes it as fixed there; profile "
-            "intervals do not. Widen the bound, unless it is a law of nature."
+            f"{names[j]} sits at its {side} bound ({p[j]:g}): the covariance takes it as fixed; profile intervals do "
+            "not. Widen the bound, unless values beyond it are impossible."
         )
     return sentences
 
 
 def _describe_precision(task: Task, quantified: EstimateUncertainty, inner: BoolArray) -> list[str]:
-    """Describe parameters `inner` `(J,)` that are not or poorly determined, then pairs that are hard to tell apart."""
+    """Describe parameters that are not or poorly determined, then pairs that are hard to tell apart.
+
+    Only parameters for which `inner` `(J,)` is True are described.
+    """
     names, sentences = task.problem.model.parameters, []
     p, covariance = quantified.p, quantified.covariance
     error = np.sqrt(np.abs(covariance.diagonal()))
@@ -296,7 +298,7 @@ def _describe_precision(task: Task, quantified: EstimateUncertainty, inner: Bool
     for j in indices:
         if np.isinf(error[j]):
             sentences.append(
-                f"{names[j]} is not determined at all: the data hold no information about it at the estimate "
+                f"{names[j]} is not determined at all: the data contain no information about it at the estimate "
                 f"({p[j]:.3g}). Fix it, give bounds, or leave out its term."
             )
         elif error[j] > POORLY_DETERMINED * abs(p[j]):

@@ -1,4 +1,4 @@
-"""The story of a fit: prepare → search → refine → quantify → judge → result."""
+"""Fits: prepare → search → refine → quantify → judge → result, by the strategies of a method in their order."""
 
 from .driver import fit
 

@@ -1,9 +1,9 @@
-"""The driver of a fit: match → resolve → prepare → climb the ladder of strategies → result.
+"""The stages of a fit: match → resolve → prepare → run the strategies → result.
 
-`match` assigns columns to states, `resolve` merges what the user said about parameters, `prepare` builds the weak forms
-or the hidden-state problem, and `climb` runs the strategies; each strategy searches, refines, quantifies and judges
-(`strategies`). Each stage is a function of what the earlier stages return, and can be printed and tested alone.
-Overflow during a search is expected and handled; no NumPy warning reaches the user.
+`match` assigns columns to states, `resolve_parameters` merges what the user states about parameters, `prepare` builds
+the weak forms or the hidden-state problem, and `climb` runs the strategies; each strategy searches, refines, quantifies
+and judges (`strategies`). Each stage is a function of what the earlier stages return, and can be tested alone. Overflow
+during a search is expected and handled; no NumPy warning reaches the user.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class _Call:
 
 
 def _make_result(parameters: ResolvedParameters, climbed: Climb, call: _Call) -> FitResult:
-    """Collect what the result keeps."""
+    """Build the result from the attempt that is reported."""
     attempt = climbed.attempt
     searched, quantified, judgement = attempt.searched, attempt.quantified, attempt.judgement
     task, best, problem = searched.task, searched.best, searched.task.problem
@@ -213,12 +213,12 @@ def _make_result(parameters: ResolvedParameters, climbed: Climb, call: _Call) ->
 
 
 def _describe_moved_starts(parameters: ResolvedParameters) -> tuple[str, ...]:
-    """Say which starts lay outside their bounds and were moved inside."""
+    """Describe the starts that were outside their bounds and were moved inside, one sentence for each."""
     if parameters.start is None:
         return ()
-    each = zip(parameters.model.parameters, parameters.start, *parameters.bounds, strict=True)
+    starts_with_bounds = zip(parameters.model.parameters, parameters.start, *parameters.bounds, strict=True)
     return tuple(
-        f"The start of {name}, {value:g}, lies outside its bounds [{low:g}, {high:g}] and was moved inside."
-        for name, value, low, high in each
+        f"The start of {name}, {value:g}, was outside its bounds [{low:g}, {high:g}] and was moved inside."
+        for name, value, low, high in starts_with_bounds
         if value < low or value > high
     )

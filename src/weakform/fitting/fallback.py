@@ -1,12 +1,12 @@
-"""The ladder of strategies: run them in order, choose the attempt that is reported, and record why.
+"""Strategies of a fit: run them in order, choose the attempt that is reported, and record why.
 
-A fit that did not succeed is helped by other strategies (`strategies`). Each strategy decides from the attempts so far
+If a fit does not succeed, other strategies are tried (`strategies`). Each strategy decides from the attempts so far
 whether it applies. `choose` compares the attempts in their order: a later one replaces the best so far if
 
 - it succeeded, and its log-likelihood is higher by `gain_of_success`, or the states of the best do not obey the model;
 - or it did not succeed, but its states obey the model and its log-likelihood is higher by `gain_without_success`.
 
-Log-likelihoods of states that do not obey the model are not comparable; NaN counts as higher.
+Log-likelihoods of states that do not obey the model are not comparable. A difference that is NaN counts as higher.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .strategies import Abandoned, Attempt, Context, Decision, Strategy, ladder_
 
 @dataclass(frozen=True)
 class Climb:
-    """What a ladder of strategies led to.
+    """The outcome of the strategies of a method.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Climb:
     trace : Trace
         All steps in their order.
     note : str
-        Why another strategy than the first is reported; empty if the first one is.
+        Why a later attempt than the first is reported; empty if the first one is.
     """
 
     attempt: Attempt
@@ -58,6 +58,20 @@ def climb(
 ) -> Climb:
     """Run the strategies of a method in their order and choose the best attempt.
 
+    Parameters
+    ----------
+    parameters : ResolvedParameters
+    matched : MatchedPair
+    prepared : Prepared
+    starts : int, or None
+        Number of starts that the user asked for.
+    seed : int
+    policy : FallbackPolicy
+
+    Returns
+    -------
+    Climb
+
     Raises
     ------
     FitError
@@ -66,7 +80,7 @@ def climb(
     context = Context(parameters, matched, prepared, starts, seed, policy=policy)
     method = prepared.estimator.name
     steps: list[TraceStep] = []
-    rows: list[int] = []  # the row of each attempt
+    rows: list[int] = []  # the index in `steps` of each attempt
     for strategy in ladder_of(prepared.estimator):
         decision = strategy.applies(context)
         if not decision.go:
@@ -83,15 +97,16 @@ def climb(
                     attempts = (*context.attempts, result)
                     context = replace(context, attempts=attempts, best=choose(attempts, policy)[0])
         except UndefinedError as error:
-            # Undefined at the data; the states of another method on a mesh need not be there.
+            # The model is undefined at the data. The relaxed model may still work: its states on a mesh may differ from
+            # the data.
             context = replace(context, refusal=context.refusal or error)
             steps.append(_failed_step(strategy, decision, method, str(error), begin))
         except FitError as error:
             if not context.attempts and context.refusal is None:
-                raise  # the problem itself is refused
+                raise  # there is nothing else to report; the error says what to change
             steps.append(_failed_step(strategy, decision, method, str(error), begin))
         except (np.linalg.LinAlgError, ArithmeticError) as error:
-            reason = f"the arithmetic broke down: {error}"
+            reason = f"a numerical error occurred: {error}"
             steps.append(_failed_step(strategy, decision, method, reason, begin))
     if not context.attempts:
         raise context.refusal or FitError(
@@ -118,19 +133,20 @@ def choose(attempts: tuple[Attempt, ...], policy: FallbackPolicy = POLICY) -> tu
     position : int
         Its position in `attempts`.
     reasons : tuple of str
-        Why each attempt was taken or not, in a clause with numbers.
+        Why each attempt was taken or not, as a clause with numbers.
     """
-    position, reasons = 0, ["the first attempt"]
+    position, reasons = 0, ["it is the first attempt, and no other replaced it"]
     for k, attempt in enumerate(attempts[1:], 1):
         takes, why = compare_attempts(attempts[position], attempt, policy)
         if takes:
-            reasons[position] = f"replaced by strategy {attempt.strategy!r}: {why}"
+            reasons[position] = f"strategy {attempt.strategy!r} replaced it: {why}"
             position = k
         reasons.append(why)
     winner = attempts[position]
     if winner.status.success:
         winner = add_alternatives(winner, attempts)
-    # Two names exchanged are one solution twice; intervals around one of two different solutions do not cover both.
+    # If the likelihoods are equal, the optima are one solution with two names exchanged. If they differ a little, they
+    # are two solutions, and intervals around one of them do not cover the other.
     if winner.status.success and any(
         abs(alternative.behind) > policy.equal_likelihoods for alternative in winner.searched.alternatives
     ):
@@ -139,28 +155,40 @@ def choose(attempts: tuple[Attempt, ...], policy: FallbackPolicy = POLICY) -> tu
 
 
 def compare_attempts(best: Attempt, attempt: Attempt, policy: FallbackPolicy) -> tuple[bool, str]:
-    """Return whether an attempt replaces the best so far, and why, in a clause with numbers."""
+    """Compare an attempt with the best one so far.
+
+    Returns
+    -------
+    replaces : bool
+        Whether the attempt replaces the best one so far.
+    why : str
+        A clause with numbers, of which the attempt is the subject.
+    """
     old, new = best.status, attempt.status
     gain = attempt.log_likelihood - best.log_likelihood
     needed = policy.gain_of_success if new.success else policy.gain_without_success
-    has_gained = not gain <= needed  # NaN: there was nothing to compare with
+    has_gained = not gain <= needed  # True for NaN: without likelihoods the status decides
     obeys_model = new.sound or attempt.solves_equations
-    # An estimate that the data determine in part is not given up for one that is worse in kind.
+    # A fit that is UNDETERMINED was not rejected: only a success or another such fit replaces it.
     keeps_verdict = old is not Status.UNDETERMINED or new is Status.UNDETERMINED
-    change = "log-likelihoods cannot be compared" if np.isnan(gain) else f"{gain:+.2f} in log-likelihood"
+    difference = f"its log-likelihood is {abs(gain):.2f} {'lower' if gain < 0 else 'higher'}"
+    change = "log-likelihoods cannot be compared" if np.isnan(gain) else difference
     if new.success and not old.sound:
-        return True, f"it succeeded, and the best so far did not ({old.name}); {change}"
+        return True, f"it succeeded, while the best attempt before ended with {old.name}; {change}"
     if (new.success or (obeys_model and keeps_verdict)) and has_gained:
         return True, change
     if not has_gained:
-        return False, f"{change}, {needed:g} needed"
+        return False, f"{change}, and must be more than {needed:g} higher to replace the best attempt"
     if not obeys_model:
-        return False, f"its states do not obey the model ({new.name})"
-    return False, f"{change}, but it ended {new.name}, and the best so far {old.name}"
+        return False, f"it ended with {new.name}, so that its states need not obey the model"
+    return False, f"{change}, but it ended with {new.name}, and the best attempt with {old.name}"
 
 
 def add_alternatives(winner: Attempt, attempts: tuple[Attempt, ...]) -> Attempt:
-    """Add the first success elsewhere that fits equally well, with a warning; the search may have added its own."""
+    """Add to the winner the first other success that fits equally well at different parameters, with a warning.
+
+    Nothing is added if the search of the winner has found alternatives itself.
+    """
     covariance, free = winner.quantified.covariance, winner.searched.task.free
     alternatives = list(winner.searched.alternatives)
     for attempt in attempts:
@@ -178,13 +206,13 @@ def add_alternatives(winner: Attempt, attempts: tuple[Attempt, ...]) -> Attempt:
 
 
 def _failed_step(strategy: Strategy, decision: Decision, method: str, reason: str, begin: float) -> TraceStep:
-    """Return the row of a strategy that ended in an error."""
+    """Return the step of a strategy that ended in an error."""
     seconds = time.monotonic() - begin
     return TraceStep(strategy.name, FAILED, reason, trigger=decision.why, method=method, seconds=seconds)
 
 
 def _step_of(strategy: Strategy, decision: Decision, result: Attempt | Abandoned, seconds: float) -> TraceStep:
-    """Return the row of an attempt, or of a try that did not become one."""
+    """Return the step of an attempt, or of a try that produced none."""
     if isinstance(result, Abandoned):
         return TraceStep(
             strategy.name, NOT_TAKEN, result.reason, trigger=decision.why, seconds=seconds, starts=result.starts
@@ -203,9 +231,9 @@ def _step_of(strategy: Strategy, decision: Decision, result: Attempt | Abandoned
 
 
 def write_note(context: Context, winner: Attempt, trigger: str) -> str:
-    """Say in the result why another strategy than the first is reported, with numbers."""
+    """Write the note that says why a later attempt than the first is reported, with numbers."""
     gain = winner.log_likelihood - context.first.log_likelihood
-    change = f"its log-likelihood is {gain:.1f} higher" if np.isfinite(gain) else f"it ended {winner.status.name}"
+    change = f"its log-likelihood is {gain:.1f} higher" if np.isfinite(gain) else f"it ended with {winner.status.name}"
     return (
         f"{trigger[0].upper()}{trigger[1:]}, so strategy {winner.strategy!r} was tried: {change}, and it is reported."
     )

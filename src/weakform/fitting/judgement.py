@@ -38,7 +38,11 @@ from .policy import POLICY, FallbackPolicy
 
 MIN_LOG_RATIO_OF_SIGMAS = 0.2
 """Difference of the logarithms of two estimates of σ. Above, weak residuals are standardised by the σ of the fit in
-place of that of the filter. By judgement: the sampling error of log σ from about 12 values."""
+place of that of the filter. By judgement: about the sampling error of log σ from 12 values, `1/√24`."""
+
+MIN_RESIDUAL_SHARE_OF_CONSTANT_DATA = 0.5
+"""Residual standard deviation over that of the data, in every column. Above, data that look constant are taken to be;
+below, the model explains a variation that the test for constancy has missed. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +76,21 @@ def judge(
     forms: tuple[WeakForm, ...] = (),
     policy: FallbackPolicy = POLICY,
 ) -> Judgement:
-    """Test the model against the data, and say in words what is wrong or doubtful.
+    """Test the model against the data, describe what is wrong or doubtful, and decide the status.
 
     Parameters
     ----------
-    parameters : Parameters
+    parameters : ResolvedParameters
     searched : SearchResult
         After refinement.
-    quantified : Quantified
+    quantified : EstimateUncertainty
     forms : tuple of WeakForm
         Weak forms of another method; they locate the misfit in time if this method has none of its own.
     policy : FallbackPolicy
+
+    Returns
+    -------
+    Judgement
     """
     task, best, problem = searched.task, searched.best, searched.task.problem
     refined, data, converged = best.refined, problem.data, best.status.converged
@@ -120,7 +128,7 @@ def judge(
         p_value=np.nan if goodness is None else goodness.p_value,
         weak_misfit=np.inf if contradictions else float(np.sqrt(np.mean(scores**2))),
         data_are_constant=is_constant(problem)
-        and (refined is None or bool((refined.sigma > 0.5 * problem.spread).all())),
+        and (refined is None or bool((refined.sigma > MIN_RESIDUAL_SHARE_OF_CONSTANT_DATA * problem.spread).all())),
         at_nonzero_bound=bool((quantified.at_bound & (quantified.p != 0)).any()),
         is_not_unique=_may_be_elsewhere(searched, freedoms, aliased, single_start, policy),
         box_width=quantified.bounds[:, 1] - quantified.bounds[:, 0],
@@ -157,7 +165,7 @@ def _assess_model(
     weak_residuals: tuple[tuple[FloatArray, FloatArray], ...],
     forms: tuple[WeakForm, ...],
 ) -> GoodnessOfFit | None:
-    """Test the residuals of the data; None if there are none, or no noise."""
+    """Test the residuals of the data; return None if the method has none, or the data are noise-free."""
     task, best, problem = searched.task, searched.best, searched.task.problem
     refined, data = best.refined, problem.data
     if refined is None or refined.residuals is None or searched.noise_free:
@@ -182,7 +190,10 @@ def _may_be_elsewhere(
     single_start: tuple[str, ...],
     policy: FallbackPolicy,
 ) -> bool:
-    """Return True if other parameter values may fit as well: a freedom, aliasing, or a doubtful best start."""
+    """Return True if other parameter values may fit as well: a freedom, aliasing, or a doubtful best start.
+
+    A single best start counts only in a short series that is left with much unexplained variation.
+    """
     if freedoms or aliased:
         return True
     return bool(single_start) and unexplained_share_exceeds(searched, policy.unexplained_for_more_starts, policy)
@@ -193,8 +204,8 @@ def _standardise_by_fit(
 ) -> tuple[tuple[FloatArray, FloatArray], ...]:
     """Standardise weak residuals by the σ of the fit; return () if it agrees with that of the filter.
 
-    From few samples the filter estimates the noise badly. If the model is wrong, though, the filter is the better
-    judge, because the residuals of the fit then contain more than noise.
+    From few samples the filter estimates the noise badly. The caller excludes rejected models: their residuals contain
+    more than noise, so that the σ of the filter is the better one.
     """
     with np.errstate(all="ignore"):
         ratio = sigma / filter_sigma
@@ -204,9 +215,9 @@ def _standardise_by_fit(
 
 
 def unexplained_share_exceeds(searched: SearchResult, share: float, policy: FallbackPolicy = POLICY) -> bool:
-    """Return True if a short series has residuals larger than `share` of some column's spread.
+    """Return True if a short series of unknown σ has residuals larger than `share` of some column's spread.
 
-    In a short series with unknown σ, large residuals may be noise or a wrong optimum: no test can tell.
+    In such a series large residuals may be noise or a wrong optimum: no test can tell them apart.
     """
     refined, problem = searched.best.refined, searched.task.problem
     if refined is None or not is_short(searched, policy) or problem.data.sigma is not None:
@@ -241,6 +252,6 @@ def warn_of_single_best_start(searched: SearchResult, policy: FallbackPolicy = P
         return ()
     count = len(searched.records)
     return (
-        f"Only one of {count} starts reached the best likelihood: a better one may exist; raise starts, or give "
-        "narrower bounds.",
+        f"Only one of {count} starts reached the best likelihood: a better optimum may exist. Raise starts, or "
+        "give narrower bounds.",
     )

@@ -1,14 +1,14 @@
 """Random effects: the mean and the spread of a parameter over subjects, by Laplace's method.
 
 Each subject i has its own b_i ~ N(μ, Ω), Ω diagonal, for the parameters or their logarithms. Given μ and Ω this is a
-prior, and all subjects are fitted together: modes m_i with covariances V_i. Around its mode, the likelihood of a
-subject is that of one measurement b̂_i with covariance C_i,
+prior, and all subjects are fitted together, which yields the posterior modes m_i and their covariances V_i. Around its
+mode, the likelihood of a subject is that of one measurement b̂_i with covariance C_i,
 
     C_i = (V_i⁻¹ - Ω⁻¹)⁻¹,        b̂_i = C_i (V_i⁻¹ m_i - Ω⁻¹ μ),        b̂_i ~ N(μ, Ω + C_i),
 
 so μ and Ω follow by maximum likelihood, with the degrees of freedom of μ counted (REML). The fit is repeated with the
-new prior until μ and Ω settle. At the end m_i are the estimates of the subjects, drawn towards the mean the more, the
-less their own data determine them.
+new prior until μ and Ω settle. The m_i of the last fit are the estimates of the subjects: the less the data of a
+subject determine its parameters, the more its estimate is drawn towards the mean.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ..support.progress import Watch
 from ..support.wording import suggest_name
 
 MAX_ROUNDS = 12
-"""Rounds of fitting all subjects and updating μ and Ω. By judgement."""
+"""Rounds of fitting all subjects and updating μ and Ω, at most. By judgement."""
 
 SETTLED_CHANGE = 0.01
-"""Change of μ in units of the spread, and of log spread, below which the rounds end. By judgement: far below the
-sampling error of either."""
+"""Change of μ in units of the spread, and change of the logarithm of the spread. Below, the rounds end. By judgement:
+far below the sampling error of either."""
 
 MIN_SUBJECTS = 3
 """Fewest subjects for a random effect: with two, mean and spread have no degree of freedom to spare."""
@@ -42,18 +42,29 @@ INITIAL_LOG_SPREAD = 1.0
 """Standard deviation of the log-normal prior around the common fit in the first round. By judgement: weak, a factor of
 e to either side."""
 
-MIN_SPREAD, MAX_SPREAD = 0.01, 10.0
-"""Limits of a spread, in units of one for logarithms, and of the scatter of the subjects for normal effects. A spread
-at the lower limit is reported as no spread beyond the noise. By judgement."""
+MIN_SPREAD = 0.01
+"""Spread, at least; in units of one for logarithms, and of the scatter of the subjects for normal effects. A spread at
+this limit is reported as no spread beyond the noise. By judgement."""
+
+MAX_SPREAD = 10.0
+"""Spread, at most, in the same units: a bound of the search. By judgement."""
+
+LIMIT_TOLERANCE = 1.01
+"""Spread over its lower limit. Up to it, the spread is at the limit. By judgement: it absorbs the rounding of exp
+and log."""
+
+ROBUST_SCALE = 1.5
+"""Standard deviation of normal values over their median absolute deviation, 1.4826, rounded: it only starts the first
+round."""
 
 MIN_INFORMATION = 1e-4
-"""Smallest eigenvalue of a subject's own information, in units of the prior's. Below, the subject has no information of
-its own. By judgement."""
+"""Eigenvalue of the information in a subject's own data, in units of that of the prior, at least: rounding may make it
+negative if the data hold none. By judgement."""
 
 HESSIAN_STEP = 0.05
 """Step in log spread for second differences of the REML likelihood. By judgement."""
 
-OUT_OF_TIME = "Time ran out before every subject was fitted; raise time_limit."
+OUT_OF_TIME_MESSAGE = "Time ran out before every subject was fitted; raise time_limit."
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,7 @@ class _Effects:
 
     @classmethod
     def from_request(cls, random: Sequence[str] | Mapping[str, str], model: Model, data: Dataset) -> _Effects:
-        """Validate the argument `random` of `fit`."""
+        """Build the effects from the argument `random` of `fit`; raise `FitError` if it is invalid."""
         if isinstance(random, str) or not isinstance(random, Sequence | Mapping):
             raise FitError(f"random must be a list of parameters, or a mapping to their kinds; received {random!r}.")
         kind_of = dict(random) if isinstance(random, Mapping) else dict.fromkeys(random, "lognormal")
@@ -86,7 +97,7 @@ class _Effects:
 
     @property
     def log(self) -> BoolArray:
-        """True for effects on the logarithm, `(q,)`."""
+        """Which effects are on the logarithm of the parameter, `(q,)`."""
         return np.array([kind == "lognormal" for kind in self.kinds])
 
 
@@ -127,34 +138,47 @@ def fit_mixed_effects(
         The random parameters, and their kinds.
     arguments : dict
         All other keywords of `fit`; `"callback"` holds the `Watch`.
+
+    Returns
+    -------
+    FitResult
+        The fit of the last round, with its `population`.
+
+    Raises
+    ------
+    FitError
+        If the random effects are invalid, or time ran out before every subject was fitted.
     """
     effects = _Effects.from_request(random, model, data)
     for keyword in ("fixed", "tied", "priors", "local"):
         clashing = [name for name in effects.names if name in (arguments.get(keyword) or ())]
         if clashing:
-            raise FitError(f"{clashing[0]!r} is in random and in {keyword}; choose one.")
-    asked_local = arguments.get("local") or {}
+            raise FitError(f"{clashing[0]!r} is in random and in {keyword}; leave it out of one of them.")
+    user_local = arguments.get("local") or {}
     local = {
-        **(asked_local if isinstance(asked_local, Mapping) else dict.fromkeys(asked_local, True)),
+        **(user_local if isinstance(user_local, Mapping) else dict.fromkeys(user_local, True)),
         **dict.fromkeys(effects.names, True),
     }
     log = [
         *(arguments.get("log") or ()),
         *(name for name, kind in zip(effects.names, effects.kinds, strict=True) if kind == "lognormal"),
     ]
-    shared = {**arguments, "local": asked_local, "log": list(dict.fromkeys(log))}
+    shared = {**arguments, "local": user_local, "log": list(dict.fromkeys(log))}
     arguments = {**arguments, "local": local, "log": list(dict.fromkeys(log))}
     result = _first_fit(fit, model, data, arguments, shared, effects)
     modes, covariances = _subject_modes(result, effects)
     mean = np.median(modes, axis=0)
+    # A spread of logarithms is relative already; that of a normal effect is in units of the subjects' scatter.
     unit = np.where(effects.log, 1.0, np.maximum(modes.std(axis=0), 1e-12))
-    spread = np.clip(1.5 * np.median(np.abs(modes - mean), axis=0), MIN_SPREAD * unit, unit)
+    spread = np.clip(ROBUST_SCALE * np.median(np.abs(modes - mean), axis=0), MIN_SPREAD * unit, unit)
     population: _Estimate | None = None
     converged, rounds = False, 0
     watch: Watch = arguments["callback"]
     while rounds < MAX_ROUNDS and not converged and not watch():
         rounds += 1
-        start = {name: float(p) for name, p, no in zip(result, result.estimate, result.fixed, strict=True) if not no}
+        start = {
+            name: float(p) for name, p, fixed in zip(result, result.estimate, result.fixed, strict=True) if not fixed
+        }
         priors = {**(arguments.get("priors") or {}), **_population_priors(result, effects, mean, spread)}
         result = fit(model, data, **{**arguments, "priors": priors, "start": start, "starts": 1})
         modes, covariances = _subject_modes(result, effects)
@@ -166,9 +190,9 @@ def fit_mixed_effects(
         mean, spread, converged = population.mean, population.spread, bool(change < SETTLED_CHANGE)
     if population is None:  # no time for a round: the subjects were fitted one by one, without a prior
         if not result.converged or not (np.diagonal(covariances, axis1=1, axis2=2) > 0).all():
-            raise FitError(OUT_OF_TIME)
+            raise FitError(OUT_OF_TIME_MESSAGE)
         population = _estimate_population(modes, covariances, spread, unit)
-    at_lower_limit = population.spread <= 1.01 * MIN_SPREAD * unit
+    at_lower_limit = population.spread <= LIMIT_TOLERANCE * MIN_SPREAD * unit
     record = _make_population(result, effects, population, at_lower_limit, modes, rounds=rounds, converged=converged)
     return replace(result, population=record)
 
@@ -181,9 +205,19 @@ def _first_fit(
     shared: dict[str, Any],
     effects: _Effects,
 ) -> FitResult:
-    """Fit all subjects for the first time, each drawn a little towards the parameters that fit all together.
+    """Fit all subjects for the first time, with a weak prior around the parameters that fit all subjects together.
 
-    Fitted one by one, some of many subjects would end far off, and the whole search would go on for their sake.
+    Without the prior, some of many subjects would end far off, and the search would go on for their sake.
+
+    Parameters
+    ----------
+    fit, model, data
+        As for `fit_mixed_effects`.
+    arguments : dict
+        Keywords of a fit with separate parameters for each subject.
+    shared : dict
+        Keywords of a fit with the same parameters for all subjects.
+    effects : _Effects
     """
     if arguments.get("start") is None and arguments.get("parameters") is None and effects.log.all():
         try:
@@ -197,7 +231,7 @@ def _first_fit(
         except WeakformError:
             pass  # a common fit may be impossible where individual ones are not
         if arguments["callback"]():
-            raise FitError(OUT_OF_TIME)
+            raise FitError(OUT_OF_TIME_MESSAGE)
     return fit(model, data, **arguments)
 
 
@@ -232,20 +266,34 @@ def _population_priors(
 def _remove_prior(
     modes: FloatArray, covariances: FloatArray, mean: FloatArray, spread: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return b̂ `(n, q)` and C `(n, q, q)`: what the data of each subject say without the population."""
+    """Return b̂ `(n, q)` and C `(n, q, q)`: the estimate of each subject from its own data, without the population."""
     b, C = np.empty_like(modes), np.empty_like(covariances)
     unit = np.diag(spread)
     for i in range(len(modes)):
+        # V⁻¹ - Ω⁻¹ in units of the spread: there Ω is the identity. The addend keeps V invertible.
         H = unit @ np.linalg.inv(covariances[i] + 1e-12 * unit @ unit) @ unit - np.eye(len(spread))
         values, vectors = np.linalg.eigh(0.5 * (H + H.T))
         values = np.maximum(values, MIN_INFORMATION)
         C[i] = unit @ (vectors / values) @ vectors.T @ unit
+        # b̂ = C (V⁻¹ m - Ω⁻¹ μ) = m + C Ω⁻¹ (m - μ), since V⁻¹ = C⁻¹ + Ω⁻¹.
         b[i] = modes[i] + C[i] @ ((modes[i] - mean) / spread**2)
     return b, C
 
 
 def _estimate_population(b: FloatArray, C: FloatArray, start: FloatArray, unit: FloatArray) -> _Estimate:
-    """Maximise the REML likelihood of b̂ `(n, q)` with covariances C `(n, q, q)`, from a start of the spreads `(q,)`."""
+    """Maximise the REML likelihood over the spreads.
+
+    Parameters
+    ----------
+    b : ndarray, (n, q)
+        b̂ of each subject.
+    C : ndarray, (n, q, q)
+        Their covariances.
+    start : ndarray, (q,)
+        The spreads at which the search begins.
+    unit : ndarray, (q,)
+        Units of `MIN_SPREAD` and `MAX_SPREAD`.
+    """
     from scipy.optimize import minimize
 
     def weigh(log_spread: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -255,6 +303,7 @@ def _estimate_population(b: FloatArray, C: FloatArray, start: FloatArray, unit: 
         return W, H, np.linalg.solve(H, np.einsum("nij,nj->i", W, b))
 
     def minus_log_likelihood(log_spread: FloatArray) -> float:
+        """Compute the negative REML log-likelihood, less a constant."""
         W, H, mu = weigh(log_spread)
         e = b - mu
         logdet = float(np.linalg.slogdet(W)[1].sum())
@@ -269,6 +318,7 @@ def _estimate_population(b: FloatArray, C: FloatArray, start: FloatArray, unit: 
     for i in range(q):
         for j in range(q):
             pairs = ((step[i], step[j], 1), (step[i], -step[j], -1), (-step[i], step[j], -1), (-step[i], -step[j], 1))
+            # The mixed second difference, over (2h)².
             total = sum(sign * minus_log_likelihood(log_spread + first + second) for first, second, sign in pairs)
             hessian[i, j] = total / (4 * h * h)
     _, information, mean = weigh(log_spread)
@@ -293,6 +343,7 @@ def _make_population(
     from scipy.special import stdtrit
 
     mean, spread = estimate.mean, estimate.spread
+    # Student's t with as many degrees of freedom as a mean over the subjects has.
     z = float(stdtrit(max(len(modes) - 1, 1), 0.975))
     labels = [q.label or str(k) for k, q in enumerate(fit.data.trajectories)]
     records = []

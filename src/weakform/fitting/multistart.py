@@ -1,4 +1,4 @@
-"""Search from many starts, then refinement of the distinct optima."""
+"""Search from several starts, then refinement of the distinct optima."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ the number of values of the column. Below, the residuals are as small as the noi
 deviations of a variance estimate."""
 
 MIN_P_VALUE_OF_WHITE_RESIDUALS = 1e-3
-"""p-value of the test for autocorrelation. Below, the residuals are not white, and the fit can be improved. By
+"""P-value of the test for autocorrelation. Below, the residuals are not white, and the fit can be improved. By
 judgement."""
 
 NARROW_RADII = (3, 4, 6)
-"""Radii, in samples, of the test functions that give rough guesses if the dynamics are sampled rarely. By judgement."""
+"""Radii of test functions, in samples, for rough guesses: wider ones average rarely sampled dynamics away. By
+judgement."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class SearchResult:
     Attributes
     ----------
     estimator : Estimator
-        The method that was used in the end.
+        The method that computed the best outcome; it may replace the chosen one.
     task : Task
     records : tuple of StartRecord
         One for each start that was followed.
@@ -73,42 +74,60 @@ class SearchResult:
 def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
     """Run the estimator from every start and sort the outcomes by their objective.
 
+    Parameters
+    ----------
+    prepared : Prepared
+    starts : int, or None
+        Number of starts; None for as many as the method chooses, which then may stop at enough.
+    seed : int
+        Seed of random starts.
+
+    Returns
+    -------
+    SearchResult
+        One outcome for each start that was followed.
+
     Raises
     ------
     UndefinedError
         If the objective is not finite at any start.
+    FitError
+        If time ran out before any estimate.
     """
     estimator, task = prepared.estimator, prepared.task
     needs_no_start = task.is_linear and estimator.closed_form
-    make = estimator.starts or make_starts
-    points: Sequence[StartPoint | None] = [None] if needs_no_start else make(task, prepared.guesses, starts, seed)
+    build_starts = estimator.starts or make_starts
+    points: Sequence[StartPoint | None] = (
+        [None] if needs_no_start else build_starts(task, prepared.guesses, starts, seed)
+    )
     noise_free, notes = is_noise_free(task.problem), []
     if not noise_free and not estimator.minimises_weak_residual and task.problem.forms:
         noise_free = is_exact_weak_fit(task.weak, lambda: wls.ESTIMATOR.search(task, points[0]).objective)
     if noise_free and estimator.noise_free is not None:
         task = estimator.noise_free(task)
     elif noise_free:
-        why = "sigma is 0" if is_noise_free(task.problem) else "weak least squares fits them to rounding"
-        notes.append(f"The data are noise-free ({why}): weak least squares replaced {estimator.name!r}.")
+        reason = "sigma is 0" if is_noise_free(task.problem) else "weak least squares fits them to rounding"
+        notes.append(f"The data are noise-free ({reason}): weak least squares replaced {estimator.name!r}.")
         if task.prior is not None:
-            notes.append("The priors were ignored: noise-free data leave them no weight.")
+            notes.append("The priors were ignored: beside noise-free data they have no weight.")
         estimator = wls.ESTIMATOR
         points = [None] if task.is_linear else points
     pairs: list[tuple[StartPoint | None, Outcome]] = []
-    least = np.nan
+    lowest_objective = np.nan
     for k, point in enumerate(points, 1):
-        task.stop.begin_stage(f"search ({estimator.name})", k, len(points), least)
+        task.stop.begin_stage(f"search ({estimator.name})", k, len(points), lowest_objective)
         pairs.append((point, _search_from(estimator, task, point)))
-        least = np.fmin(least, pairs[-1][1].objective)
+        lowest_objective = np.fmin(lowest_objective, pairs[-1][1].objective)
         enough = estimator.enough if starts is None else None
         if task.stop() or (enough is not None and enough(task, [outcome for _, outcome in pairs])):
             break
     if task.stop.stop_requested and len(pairs) < len(points):
-        notes.append(f"Stopped by the user after {len(pairs)} of {len(points)} starts; the rest may lead elsewhere.")
+        notes.append(f"Stopped by the user after {len(pairs)} of {len(points)} starts; the others might end elsewhere.")
+    # Each start has its own pair, so that records and outcomes keep the same order.
     pairs.sort(key=lambda pair: pair[1].objective)
     best = pairs[0][1]
     if best.status is Status.START and task.stop():
-        raise FitError("The fit was stopped before it had any estimate; give it more time.")
+        raise FitError("The fit was stopped before it had any estimate. Give it more time.")
     if best.status is Status.START:
         raise UndefinedError(f"No fit: {best.status.value}.")
     natural = task.scale.to_natural
@@ -127,7 +146,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
 
 
 def _search_from(estimator: Estimator, task: Task, point: StartPoint | None) -> Outcome:
-    """Search from one start; a start whose arithmetic breaks down is a failed start, not the end of the fit."""
+    """Search from one start; return a failed outcome if the arithmetic breaks down, so that the fit can go on."""
     try:
         return estimator.search(task, point)
     except (np.linalg.LinAlgError, ArithmeticError):
@@ -136,7 +155,13 @@ def _search_from(estimator: Estimator, task: Task, point: StartPoint | None) -> 
 
 
 def refine(searched: SearchResult) -> SearchResult:
-    """Refine the distinct optima, keep the best likelihood, and check again whether the data are noise-free."""
+    """Refine the distinct optima, keep the one with the best likelihood, and check again whether data are noise-free.
+
+    Returns
+    -------
+    SearchResult
+        With one outcome, and the records of all starts.
+    """
     estimator, task, best = searched.estimator, searched.task, searched.best
     noise_free, notes, records = searched.noise_free, list(searched.notes), searched.records
     alternatives: tuple[Alternative, ...] = ()
@@ -146,7 +171,9 @@ def refine(searched: SearchResult) -> SearchResult:
         best, least = ranked.best, ranked.cost
         records = tuple(replace(r, behind=cost - least) for r, cost in zip(records, ranked.costs, strict=True))
         natural = task.scale.to_natural
-        alternatives = tuple(Alternative(natural(o.estimate), cost - least) for o, cost in ranked.alternatives)
+        alternatives = tuple(
+            Alternative(natural(outcome.estimate), cost - least) for outcome, cost in ranked.alternatives
+        )
         task, best = iterate_weights(estimator, task, best)
         notes += [best.note] if best.note else []
         if best.refined is None and estimator.method_if_unrefined is not None:
@@ -191,7 +218,8 @@ def estimate_with_narrow_functions(
 def reaches_noise(searched: SearchResult) -> bool:
     """Return True if the residuals are white and as small as the noise that a filter sees in the data.
 
-    The filter sees at least the noise, so an estimate with such residuals cannot be improved further.
+    The variance that the filter sees is at least that of the noise, which no model can explain: residuals of that size
+    without autocorrelation leave nothing to improve.
     """
     best, problem = searched.best, searched.task.problem
     refined = best.refined

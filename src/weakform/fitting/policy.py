@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FallbackPolicy:
-    """Thresholds of the ladder of strategies; they decide together, so they stand together.
+    """Thresholds of the ladder of strategies.
 
-    A log-likelihood difference is in natural logarithms. "Starts that agree" ended within `agreement` of the best
+    Differences of log-likelihoods are natural logarithms. Starts agree if they ended within `agreement` of the best
     log-likelihood.
     """
 
     agreement: float = 0.05
-    """Log-likelihood difference below which two starts reached the same optimum. By judgement: far below the 0.5 that
-    would matter to an interval, far above the tolerance of the search."""
+    """Difference of log-likelihoods. Below, two starts have reached the same optimum. By judgement: far below the 0.5
+    that would matter to an interval, far above the tolerance of the search."""
 
     min_agreeing_starts: int = 4
     """Starts that agree on a fit that did not succeed. With as many, more random starts are not tried; with fewer they
@@ -26,7 +26,7 @@ class FallbackPolicy:
     `tests/test_hidden_starts.py` has models on which too few starts agreed on a wrong optimum."""
 
     extra_starts: int = 24
-    """Random starts of a second search. By judgement: about 1 to 3 s on short noisy series."""
+    """Random starts of a second search. By judgement; they take about 1 to 3 s on short noisy series."""
 
     extra_starts_if_refuted: int = 64
     """Random starts before a hidden-state model is reported as REJECTED or MISSTATED. By judgement."""
@@ -40,11 +40,11 @@ class FallbackPolicy:
     before the relaxed model has been tried. By judgement."""
 
     unexplained_for_more_starts: float = 0.4
-    """As `unexplained_for_retry`: above, the relaxed model is tried from `extra_starts` places, and one start that is
-    alone at the best likelihood is reported. By judgement."""
+    """The same share. Above, the relaxed model is tried from `extra_starts` starts, and a single start at the best
+    likelihood is a reason to doubt the fit. By judgement."""
 
     min_starts_to_disagree: int = 4
-    """Starts needed before a single one at the best likelihood is suspicious. By judgement."""
+    """Starts. From here on it is suspicious if only one of them reached the best likelihood. By judgement."""
 
     stiff_decay: float = 100.0
     """Fastest decay of the equations between two samples. Above, the equations are stiff: the relaxed model is skipped,
@@ -58,22 +58,22 @@ class FallbackPolicy:
     """Gain in log-likelihood with which a later attempt that did not succeed replaces an earlier one. By judgement."""
 
     equal_likelihoods: float = 0.005
-    """Log-likelihood difference up to which a second optimum is the same solution with its names exchanged. Above, two
-    optima that fit equally well make a fit UNDETERMINED. By judgement; see
-    `tests/test_hidden.py`, where two rates exchanged fit nearly as well."""
+    """Difference of log-likelihoods. Up to it, a second optimum is the same solution with names exchanged; above, two
+    optima that fit equally well make a fit UNDETERMINED. By judgement; `tests/test_hidden.py` has a model with two
+    rates that fit nearly as well when exchanged."""
 
     distinct_places: float = 0.1
-    """Relative difference of parameters above which two end points are solved from separately. By judgement."""
+    """Relative difference of parameters. Above, the equations are solved from both of two end points. By judgement."""
 
     max_places: int = 3
-    """End points from which the equations are solved. By judgement: each costs a full output-error fit."""
+    """End points from which the equations are solved, at most. By judgement: each costs an output-error fit."""
 
     horizon_places: int = 2
-    """End points from which stiff equations are followed over a growing horizon. By judgement."""
+    """End points of the first search from which a growing horizon is tried, at most. By judgement."""
 
     nearby_iterations: int = 40
-    """Iterations of output error from an end point. A solution that is not near is rarely reached by iterating on. By
-    judgement."""
+    """Iterations of output error from each end point, at most. By judgement: more iterations rarely reach a solution
+    that is not near."""
 
 
 POLICY = FallbackPolicy()

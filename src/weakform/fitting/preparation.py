@@ -23,10 +23,10 @@ class Prepared:
     Attributes
     ----------
     estimator : Estimator
-        The chosen method, or the one that replaces it if some states are not measured.
+        The chosen method, or the one that replaces it if there is no weak form of the data.
     task : Task
     guesses : tuple of ndarray, (J,)
-        First guesses in working coordinates; the search may add starts of its own.
+        First guesses in working coordinates; the search may add more starts.
     """
 
     estimator: Estimator
@@ -43,7 +43,29 @@ def prepare(
     *,
     watch: Watch,
 ) -> Prepared:
-    """Build the estimation problem: weak forms or hidden states, bounds and priors in working coordinates."""
+    """Build the estimation problem: weak forms or hidden states, bounds and priors in working coordinates.
+
+    Parameters
+    ----------
+    parameters : ResolvedParameters
+    matched : MatchedPair
+    estimator : Estimator
+        The chosen method.
+    options : Options
+    basis : Basis
+        Test functions.
+    watch : Watch
+        Reports progress and ends the fit when its time is up.
+
+    Returns
+    -------
+    Prepared
+
+    Raises
+    ------
+    FitError
+        If there is nothing to estimate, or the method does not support the priors or the options.
+    """
     free, scale = parameters.free, parameters.scale
     if not free.any():
         raise FitError("All parameters are fixed; there is nothing to estimate.")

@@ -1,8 +1,9 @@
 """Strategies of a fit: ways to an estimate, the order in which they are tried, and when each applies.
 
-A strategy is data: a name, a condition and an action. `LADDERS` lists, for each method, the strategies in the order in
-which they are tried. A condition returns a `Decision`, one plain sentence that ends up in `FitResult.trace`. To add a
-strategy, write its condition and its action here, make a `Strategy` of them, and put it into the ladders.
+A `Strategy` has a name, a condition and an action. `LADDERS` lists, for each method, the strategies in the order in
+which they are tried. A condition returns a `Decision`: whether the strategy is run, and why; `FitResult.trace` shows
+the reason. To add a strategy, write its condition and its action here, make a `Strategy` of them, and put it into the
+ladders.
 
 Every condition is a function of a `Context`, the record of the fit so far, so that it can be tested without a fit.
 """
@@ -34,7 +35,16 @@ from .preparation import Prepared, prepare
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether a strategy applies, and why, in one sentence."""
+    """Whether a strategy is run, and why.
+
+    Attributes
+    ----------
+    go : bool
+        Whether it is run.
+    why : str
+        A clause for the trace, which follows "tried because" or "skipped:"; empty if a strategy that is run needs no
+        reason.
+    """
 
     go: bool
     why: str
@@ -49,7 +59,7 @@ class Attempt:
     strategy : str
         Name of the strategy.
     searched : SearchResult
-    quantified : Quantified
+    quantified : EstimateUncertainty
         Covariance and bounds.
     judgement : Judgement
         Status, warnings, goodness of fit.
@@ -67,7 +77,7 @@ class Attempt:
 
     @property
     def solves_equations(self) -> bool:
-        """True if the states come from a solver, and so obey the model however the search ended."""
+        """True if the states come from an ODE solver, so that they obey the model however the search ended."""
         return self.searched.estimator.solves_equations
 
     @cached_property
@@ -88,7 +98,15 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Abandoned:
-    """A try of a strategy that did not become an attempt."""
+    """A try of a strategy that produced no attempt.
+
+    Attributes
+    ----------
+    reason : str
+        A clause for the trace, which follows "not taken:".
+    starts : int
+        Number of starts that were followed.
+    """
 
     reason: str
     starts: int = 0
@@ -100,8 +118,8 @@ class Context:
 
     Attributes
     ----------
-    parameters : Parameters
-    matched : Matched
+    parameters : ResolvedParameters
+    matched : MatchedPair
         The data with their columns assigned to states and observables.
     prepared : Prepared
         The problem for the chosen method.
@@ -174,7 +192,18 @@ class Strategy:
 
 
 def complete_attempt(context: Context, strategy: str, refined: SearchResult, forms: tuple[WeakForm, ...]) -> Attempt:
-    """Quantify and judge a refined search."""
+    """Quantify and judge a refined search.
+
+    Parameters
+    ----------
+    context : Context
+    strategy : str
+        Name of the strategy.
+    refined : SearchResult
+        After refinement.
+    forms : tuple of WeakForm
+        Weak forms of another problem; they locate the misfit of a model if that of `refined` has none.
+    """
     refined.task.stop.begin_stage("judge", objective=refined.best.objective)
     quantified = quantify_uncertainty(refined.task, refined.best, refined.noise_free)
     return Attempt(strategy, refined, quantified, judge(context.parameters, refined, quantified, forms, context.policy))
@@ -190,7 +219,26 @@ def make_attempt(
 ) -> Attempt:
     """Search, refine, quantify and judge.
 
-    Weak forms of another problem locate the misfit of a model if `prepared` has none of its own.
+    Parameters
+    ----------
+    context : Context
+    strategy : str
+        Name of the strategy.
+    prepared : Prepared
+    starts : int, or None
+        Number of starts; None for as many as the method chooses.
+    seed : int
+    forms : tuple of WeakForm
+        Weak forms of another problem; they locate the misfit of a model if `prepared` has none.
+
+    Returns
+    -------
+    Attempt
+
+    Raises
+    ------
+    FitError
+        If the search has no estimate.
     """
     with prepared.task.stop.handle_interrupts():
         return complete_attempt(context, strategy, refine(search(prepared, starts, seed)), forms)
@@ -200,16 +248,16 @@ def make_attempt(
 
 
 def coarse_search_applies(context: Context) -> Decision:
-    """Run it if the method has a coarse search and the user did not ask for a particular solver."""
+    """Decide on the coarse search: run if the method has one, unless the user has chosen a solver."""
     if context.prepared.estimator.coarse_search is None:
         return Decision(False, "the method has no coarse search")
     if "solver" in context.prepared.task.options.non_default_names:
-        return Decision(False, f"solver={context.prepared.task.options.solver!r} was asked for")
+        return Decision(False, f"the user chose solver={context.prepared.task.options.solver!r}")
     return Decision(True, "")
 
 
 def run_coarse_search(context: Context) -> Iterator[Attempt | Abandoned]:
-    """Yield the refined coarse estimate, or that its residuals do not reach the noise of the data."""
+    """Yield the refined coarse estimate if its residuals reach the noise of the data, else why it is abandoned."""
     prepared = context.prepared
     coarse = prepared.estimator.coarse_search
     assert coarse is not None
@@ -221,18 +269,18 @@ def run_coarse_search(context: Context) -> Iterator[Attempt | Abandoned]:
         if prepared.task.stop() or reaches_noise(refined):
             yield complete_attempt(context, COARSE_SEARCH.name, refined, ())
             return
-    yield Abandoned("the residuals are above the noise", len(refined.records))
+    yield Abandoned("it did not converge to white residuals as small as the noise", len(refined.records))
 
 
 # The chosen method.
 
 
 def chosen_method_applies(context: Context) -> Decision:
-    """Run it unless the coarse search has already reached the noise."""
+    """Decide on the chosen method: run unless the coarse search was accepted."""
     if context.refusal is not None:
-        return Decision(False, "the model is undefined at every start")
+        return Decision(False, "the model is undefined at every start of the coarse search")
     if context.attempts:
-        return Decision(False, "the residuals of the coarse search are as small as the noise")
+        return Decision(False, "the estimate of the coarse search was accepted")
     return Decision(True, "the coarse search was not accepted" if coarse_search_applies(context).go else "")
 
 
@@ -245,35 +293,35 @@ def run_chosen_method(context: Context) -> Iterator[Attempt | Abandoned]:
 
 
 def find_obstacle(context: Context) -> str:
-    """Return why no fallback may run at all; an empty string if they may."""
+    """Return why no fallback may run at all, as a clause; an empty string if fallbacks may run."""
     task = context.prepared.task
     if task.stop.forbids_fallback:
-        return "this fit is one of many, for which fallbacks are off"
+        return "fallbacks are off, because this fit is one of many"
     restricting = task.options.restricting_names
     if restricting:
         values = ", ".join(f"{name}={getattr(task.options, name)!r}" for name in restricting)
-        return f"{values} restricts the fit to method {context.prepared.estimator.name!r}"
+        return f"{values} restricts the fit to the method {context.prepared.estimator.name!r}"
     if context.matched.data.covariance is not None:
         return "the noise is correlated between columns, which only the chosen method can handle"
     return ""
 
 
 def describe_doubt(attempt: Attempt, policy: FallbackPolicy) -> str:
-    """Say in a clause what is wrong with an attempt, with numbers."""
+    """Describe in a clause, with numbers, why an attempt is not accepted without further tries."""
     who, status, p = f"the fit by {attempt.searched.estimator.name!r}", attempt.status, attempt.p_value
     if status is Status.REJECTED and not np.isnan(p):
         return f"{who} was rejected (p = {p:.1g})"
     if not status.success:
-        return f"{who} ended {status.name}"
+        return f"{who} ended with the status {status.name}"
     if unexplained_share_exceeds(attempt.searched, policy.unexplained_for_retry, policy):
         share = largest_unexplained_share(attempt.searched)
         return f"{who} converged but left {share:.0%} of a column's spread unexplained in a short series"
     agreeing = attempt.count_agreeing_starts(policy)
-    return f"only {agreeing} start{'s' * (agreeing != 1)} reached the likelihood of {who}"
+    return f"only {agreeing} start{'s' * (agreeing != 1)} reached the best likelihood of {who}"
 
 
 def is_settled(context: Context, repeats_method: bool) -> str:
-    """Return why the best attempt so far needs no help; an empty string if it may.
+    """Return why the best attempt so far needs no fallback, as a clause; an empty string if it may need one.
 
     Parameters
     ----------
@@ -294,16 +342,20 @@ def is_settled(context: Context, repeats_method: bool) -> str:
 
 
 def reaches_noise_of_long_series(context: Context) -> str:
-    """Return why another search cannot help: white residuals at the noise level, in a series that is not short."""
+    """Return why another search cannot help, as a clause; an empty string if it can.
+
+    It cannot if the residuals are white and at the noise level in a series that is not short. In a short series a wrong
+    optimum may have such residuals, too.
+    """
     best = context.best
     assert best is not None
     if not is_short(best.searched, context.policy) and reaches_noise(best.searched):
-        return "the residuals are as small as the noise: no search can do better"
+        return "the residuals are white and as small as the noise, so that no search can improve the fit"
     return ""
 
 
 def is_stiff_for_collocation(context: Context) -> bool:
-    """Return True if the best attempt decays too fast between samples for states on a mesh."""
+    """Return True if the equations of the best attempt decay too fast between samples for states on a mesh."""
     assert context.best is not None
     refined = context.best.searched.best.refined
     return refined is not None and refined.held_direction is None and refined.stiffness > context.policy.stiff_decay
@@ -313,9 +365,9 @@ def is_stiff_for_collocation(context: Context) -> bool:
 
 
 def growing_horizon_applies(context: Context) -> Decision:
-    """Run it for stiff equations with every state measured, if nothing so far succeeded."""
+    """Decide on the growing horizon: for stiff equations with every state measured, without a success so far."""
     if context.best is None:
-        return Decision(False, "no earlier attempt to start from")
+        return Decision(False, "there is no earlier attempt to start from")
     if not context.matched.complete:
         return Decision(False, "not every state is measured")
     if context.best.status.success:
@@ -326,7 +378,7 @@ def growing_horizon_applies(context: Context) -> Decision:
     if obstacle := find_obstacle(context):
         return Decision(False, obstacle)
     if context.prepared.task.stop():
-        return Decision(False, "no time remained")
+        return Decision(False, "the time limit is reached")
     return Decision(True, f"{describe_doubt(context.best, context.policy)}, and the equations may be stiff")
 
 
@@ -337,7 +389,7 @@ def run_growing_horizon(context: Context) -> Iterator[Attempt | Abandoned]:
     options = context.fallback_options()
     prepared = prepare(context.parameters, context.matched, estimator, options, Local(), watch=task.stop)
     if not prepared.task.problem.forms:  # too few samples, or an input that jumps between two samples
-        yield Abandoned("the data have no weak form")
+        yield Abandoned("there is no weak form of the data")
         return
     for record in context.first.searched.records[: policy.horizon_places]:
         guess = task.scale.to_working(record.estimate)
@@ -357,11 +409,11 @@ def run_growing_horizon(context: Context) -> Iterator[Attempt | Abandoned]:
 
 
 def relaxed_model_applies(context: Context) -> Decision:
-    """Run it if the chosen method did not succeed, or left much of a short series unexplained."""
+    """Decide on the relaxed model: run if no attempt succeeded, or much of a short series is unexplained."""
     if obstacle := find_obstacle(context):
         return Decision(False, obstacle)
     if context.best is None:
-        return Decision(True, "the chosen method is undefined at every start")
+        return Decision(True, "the model is undefined at every start of the chosen method")
     obstacle = is_settled(context, repeats_method=False) or reaches_noise_of_long_series(context)
     if obstacle:
         return Decision(False, obstacle)
@@ -374,7 +426,7 @@ def run_relaxed_model(context: Context) -> Iterator[Attempt | Abandoned]:
     """Yield the relaxed fit from its own starts, the earlier estimates and rough weak estimates."""
     task = context.prepared.task
     if task.stop():
-        yield Abandoned("no time remained")
+        yield Abandoned("the time limit is reached")
         return
     options = context.fallback_options()
     estimator, starts = relaxed_model.ESTIMATOR, context.starts
@@ -382,7 +434,7 @@ def run_relaxed_model(context: Context) -> Iterator[Attempt | Abandoned]:
     if starts is None:
         rough = estimate_with_narrow_functions(context.parameters, context.matched, options, task.stop)
         prepared = replace(prepared, guesses=(*prepared.guesses, *collect_end_points(context), *rough))
-        # A model that is linear in its parameters has a good place to start.
+        # A model that is linear in its parameters needs no more starts: weak least squares gives a good one.
         share = context.policy.unexplained_for_more_starts
         best = context.best
         if best is not None and not task.is_linear and unexplained_share_exceeds(best.searched, share, context.policy):
@@ -394,9 +446,9 @@ def run_relaxed_model(context: Context) -> Iterator[Attempt | Abandoned]:
 
 
 def more_starts_apply(context: Context) -> Decision:
-    """Run it with hidden states if too few starts agree, unless the user chose how many there are."""
+    """Decide on more starts: for hidden states, if too few starts agree and the user did not set their number."""
     if context.best is None:
-        return Decision(False, "no earlier attempt to improve on")
+        return Decision(False, "there is no earlier attempt to improve on")
     if obstacle := find_obstacle(context):
         return Decision(False, obstacle)
     obstacle = is_settled(context, repeats_method=True) or reaches_noise_of_long_series(context)
@@ -404,13 +456,13 @@ def more_starts_apply(context: Context) -> Decision:
         return Decision(False, obstacle)
     policy, best = context.policy, context.best
     if context.starts is not None:
-        return Decision(False, f"starts={context.starts} was asked for")
+        return Decision(False, f"the user set starts={context.starts}")
     if context.matched.complete:
         return Decision(False, "every state is measured")
     agreeing = best.count_agreeing_starts(policy)
-    # Starts that agree prove nothing if their fit is refuted.
+    # Starts that agree prove nothing if the data refute their fit: all may have ended at the same wrong optimum.
     if best.status.sound and not is_refuted(best) and agreeing >= policy.min_agreeing_starts:
-        return Decision(False, f"{agreeing} starts agree")
+        return Decision(False, f"{agreeing} starts reached the best likelihood")
     if is_stiff_for_collocation(context):
         return Decision(False, "the equations are too stiff for states on a mesh")
     return Decision(True, describe_doubt(best, policy))
@@ -421,7 +473,7 @@ def run_more_starts(context: Context) -> Iterator[Attempt | Abandoned]:
     task, policy, best = context.prepared.task, context.policy, context.best
     assert best is not None
     if task.stop():
-        yield Abandoned("no time remained")
+        yield Abandoned("the time limit is reached")
         return
     estimator = context.prepared.estimator
     options = context.fallback_options()
@@ -435,17 +487,17 @@ def is_refuted(attempt: Attempt) -> bool:
     return attempt.status in (Status.REJECTED, Status.MISSTATED)
 
 
-# Output error: the equations are solved, from where the others ended.
+# Output error: the equations are solved, from the end points of earlier attempts.
 
 
 def output_error_nearby_applies(context: Context) -> Decision:
-    """Run it if no estimate so far has states that obey the model."""
+    """Decide on output error nearby: run if the states of the best attempt may not obey the model."""
     if obstacle := find_obstacle(context):
         return Decision(False, obstacle)
     if context.best is None:
-        return Decision(False, "no earlier attempt to start from")
+        return Decision(False, "there is no earlier attempt to start from")
     if context.best.status.sound:
-        return Decision(False, "the estimate obeys the model already")
+        return Decision(False, "the states of the best attempt already obey the model")
     obstacle = is_settled(context, repeats_method=False) or reaches_noise_of_long_series(context)
     if obstacle:
         return Decision(False, obstacle)
@@ -463,7 +515,7 @@ def run_output_error_nearby(context: Context) -> Iterator[Attempt | Abandoned]:
     ends = (*collect_end_points(context), *(task.scale.to_working(record.estimate) for record in records))
     for end in keep_distinct(ends, policy):
         if task.stop():
-            yield Abandoned("no time remained")
+            yield Abandoned("the time limit is reached")
             return
         try:
             prepared = prepare(
@@ -483,10 +535,10 @@ def collect_end_points(context: Context) -> tuple[FloatArray, ...]:
     return tuple(p for p in estimates if np.isfinite(p).all())
 
 
-def keep_distinct(places: tuple[FloatArray, ...], policy: FallbackPolicy) -> tuple[FloatArray, ...]:
-    """Keep the first few places that differ by more than a few per cent."""
+def keep_distinct(points: tuple[FloatArray, ...], policy: FallbackPolicy) -> tuple[FloatArray, ...]:
+    """Return the first `max_places` finite points `(J,)` that differ by more than `distinct_places`."""
     kept: list[FloatArray] = []
-    for p in places:
+    for p in points:
         if np.isfinite(p).all() and not any(np.allclose(p, q, rtol=policy.distinct_places) for q in kept):
             kept.append(p)
     return tuple(kept[: policy.max_places])
@@ -536,15 +588,15 @@ OUTPUT_ERROR_NEARBY = Strategy(
 )
 
 DEFAULT_LADDER = (CHOSEN_METHOD,)
-"""Ladder of a method that has none of its own: no fallback."""
+"""The ladder of a method without an entry in `LADDERS`: no fallback."""
 
 LADDERS: dict[str, tuple[Strategy, ...]] = {
     wendy.ESTIMATOR.name: (COARSE_SEARCH, CHOSEN_METHOD, GROWING_HORIZON, RELAXED_MODEL, OUTPUT_ERROR_NEARBY),
     relaxed_model.ESTIMATOR.name: (CHOSEN_METHOD, GROWING_HORIZON, MORE_STARTS, OUTPUT_ERROR_NEARBY),
 }
-"""Strategies in the order in which they are tried, by the method that works on the problem."""
+"""Strategies in the order in which they are tried, by the name of the method."""
 
 
 def ladder_of(estimator: Estimator) -> tuple[Strategy, ...]:
-    """Return the strategies of a method."""
+    """Return the strategies of a method, in the order in which they are tried."""
     return LADDERS.get(estimator.name, DEFAULT_LADDER)

@@ -1,1 +1,1 @@
-"""Records of what a fit returns."""
+"""The result of a fit and its parts."""

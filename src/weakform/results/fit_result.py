@@ -1,7 +1,7 @@
 """The result of a fit: estimates with their uncertainty, the model, the data and the record of the search.
 
-`FitResult` holds numbers, never the optimiser that computed them. Its methods are one line each: they call a function
-of `inference` (from the finished fit), `analysis` (fits again), `report` or `files`, which is loaded on first use.
+`FitResult` holds numbers, never the optimiser that computed them. Each method calls one function of `inference` (which
+needs only the fit), `analysis` (which fits again), `report` or `files`; these subpackages are imported on first use.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FitResult:
     model : Model
         The fitted model; local parameters are repeated, one for each trajectory.
     data : Dataset
-        The data it was fitted to.
+        The data to which it was fitted.
     method : str
         The method that computed the estimate.
     estimate : ndarray, (J,)
@@ -73,7 +73,7 @@ class FitResult:
     fixed : ndarray of bool, (J,)
         Parameters that were held at given values.
     at_bound : ndarray of bool, (J,)
-        Estimates that sit at a bound.
+        Parameters whose estimate is at a bound.
     denoised : tuple of ndarray, (time, D), one for each trajectory
         States at the samples according to the fitted model, computed without a forward solution.
     goodness : GoodnessOfFit, or None
@@ -95,7 +95,7 @@ class FitResult:
     warnings : tuple of str
         Reasons to doubt the fit, most serious first.
     notes : tuple of str
-        Decisions that were taken during the fit.
+        Decisions made during the fit.
     prior : Priors, or None
         Priors of the parameters.
     tied : dict of str to str
@@ -104,9 +104,10 @@ class FitResult:
         Units of parameters, states and `time`.
     nodes : tuple of pairs of ndarray, one for each trajectory
         If some states are not measured: mesh nodes `(nodes,)`, and states there `(nodes, D)`.
-    shared, index : Model and ndarray of int
-        The model before local parameters were repeated, and the position of its parameters among all, for each
-        trajectory.
+    shared : Model, or None
+        The model before local parameters were repeated.
+    index : ndarray of int, (trajectories, parameters of `shared`), or None
+        Position in `model.parameters` of each parameter of `shared`, for each trajectory.
     alternatives : tuple of Alternative
         Other estimates that fit equally well.
     freedoms : tuple of Freedom
@@ -114,9 +115,9 @@ class FitResult:
     population : Population, or None
         Means and spreads of random effects.
     trace : Trace, or None
-        The strategies that were tried, and why each was taken, not taken or skipped; None for fits that versions before
-        1.3 saved.
-    late : Late
+        The strategies that were tried, and why each was taken, not taken or skipped; None for fits saved by versions
+        before 1.3.
+    late : LateResults
         Results computed on request after the fit: profiles, bands, draws.
 
     Examples
@@ -443,7 +444,7 @@ class FitResult:
 
         return get_fitted_trajectory(self, number, level, kind)
 
-    # Which model, and what next.
+    # Criteria of the model, and further experiments.
 
     @property
     def aic(self) -> float:

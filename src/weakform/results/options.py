@@ -13,8 +13,9 @@ from ..support.wording import suggest_name
 
 COMMON = ("tolerance", "max_iterations", "time_limit")
 """Options of every method."""
+
 RESTRICTING = ("solver", "covariance", "residuals", "weak")
-"""Options that choose a way of fitting: with any of them, no fallback to another method is tried."""
+"""Options that choose a way of fitting: if one is not at its default, no fallback to another method is tried."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,7 +27,7 @@ class Options(CompactRepr):
     Attributes
     ----------
     tolerance : float
-        Absolute and relative tolerance on step, gradient and objective.
+        Absolute and relative tolerance of step, gradient and objective.
     max_iterations : int, optional
         Iterations of a search; 200 by default, or 1000 sweeps for `"irls"`.
     time_limit : float
@@ -60,7 +61,13 @@ class Options(CompactRepr):
 
     @classmethod
     def of(cls, options: Options | Mapping[str, Any] | None) -> Options:
-        """Build options from a mapping, or validate given ones."""
+        """Build options from a mapping, or validate given ones; None for the defaults.
+
+        Raises
+        ------
+        FitError
+            If an option is unknown, of the wrong type, or out of range.
+        """
         if options is None or isinstance(options, Options):
             chosen = options or cls()
         elif not isinstance(options, Mapping):
@@ -77,11 +84,11 @@ class Options(CompactRepr):
         if chosen.max_iterations is not None and not isinstance(chosen.max_iterations, numbers.Integral):
             raise FitError(f"max_iterations must be a whole number; received {chosen.max_iterations!r}.")
         if not (0 < chosen.tolerance < 1):
-            raise FitError(f"The tolerance must lie between 0 and 1; received {chosen.tolerance!r}.")
+            raise FitError(f"The tolerance must be between 0 and 1; received {chosen.tolerance!r}.")
         if chosen.max_iterations is not None and chosen.max_iterations < 1:
             raise FitError(f"max_iterations must be at least 1; received {chosen.max_iterations!r}.")
         if not chosen.time_limit > 0:
-            raise FitError(f"time_limit must be positive seconds; received {chosen.time_limit!r}.")
+            raise FitError(f"time_limit must be a positive number of seconds; received {chosen.time_limit!r}.")
         for name, words in (
             ("solver", ("trust-region", "cubic")),
             ("covariance", ("information", "sandwich", "paper")),

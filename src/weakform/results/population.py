@@ -8,7 +8,8 @@ from typing import Any
 from ..support.optional_imports import import_pandas
 
 SHRINKAGE_TO_REPORT = 0.3
-"""Shrinkage (between 0 and 1) above which the text says that single subjects carry little information. By judgement."""
+"""Shrinkage, between 0 and 1. Above, the printed text says that single subjects carry little information. By
+judgement."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Effect:
     spread : float
         The standard deviation over subjects; that of the logarithm for a log-normal distribution.
     spread_interval : tuple of float
-        Its interval at 95%; the lower end is 0 if no spread can be seen beyond the noise.
+        Its interval at 95%; the lower end is 0 if there is no spread beyond the noise.
     shrinkage : float
         Share by which the subjects' estimates are drawn towards the mean: 0 if the data of each subject determine its
         value, 1 if none do.
@@ -67,7 +68,7 @@ class Population:
         for effect in self.effects:
             if effect.name == name:
                 return effect
-        raise KeyError(f"No random effect {name!r}. There are: {', '.join(e.name for e in self.effects)}.")
+        raise KeyError(f"No random effect {name!r}. The random effects are: {', '.join(e.name for e in self.effects)}.")
 
     def to_frame(self) -> Any:
         """Return the estimates of the subjects as a pandas data frame.

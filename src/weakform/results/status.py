@@ -59,12 +59,12 @@ class Status(Enum):
 
     @property
     def success(self) -> bool:
-        """True if the estimate solves its problem and no evidence speaks against it."""
+        """True if the search converged, and no evidence speaks against the model or the estimate."""
         return self is Status.CONVERGED
 
     @property
     def converged(self) -> bool:
-        """True if the estimate solves its problem, whatever the verdict on the model."""
+        """True if the search converged, whatever the verdict on the model."""
         return self in (
             Status.CONVERGED,
             Status.REJECTED,

@@ -1,4 +1,4 @@
-"""The trace of a fit: which strategies were tried, in what order, and why each was taken, not taken or skipped."""
+"""The trace of a fit: the strategies that were tried, in their order, and why each was taken, not taken or skipped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,21 @@ import math
 import textwrap
 from dataclasses import dataclass
 
-TAKEN, NOT_TAKEN, SKIPPED, FAILED = "taken", "not taken", "skipped", "failed"
+TAKEN = "taken"
+"""The attempt is reported."""
+
+NOT_TAKEN = "not taken"
+"""The strategy was run, but its attempt is not reported, or it produced none."""
+
+SKIPPED = "skipped"
+"""The strategy was not run."""
+
+FAILED = "failed"
+"""The strategy ended in an error."""
+
 DECISIONS = (TAKEN, NOT_TAKEN, SKIPPED, FAILED)
-"""Words for what became of a strategy."""
+"""The outcomes of a strategy, as files store them."""
+
 LINE_WIDTH = 120
 """Characters of a printed line. By judgement: as wide as the printed report."""
 
@@ -24,9 +36,9 @@ class TraceStep:
     decision : str
         `"taken"`, `"not taken"`, `"skipped"` or `"failed"`.
     reason : str
-        Why, in one sentence with numbers.
+        The reason, in a clause with numbers.
     trigger : str
-        Why it was tried at all; empty for the first strategy and for skipped ones.
+        Why it was tried, in a clause that follows "tried because"; empty if it needs no reason, or was skipped.
     method : str
         Method that computed the attempt; empty if none did.
     seconds : float
