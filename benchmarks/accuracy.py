@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import weakform as wf
-from weakform.forward.cramer_rao import cramer_rao
+from weakform.forward.cramer_rao import compute_cramer_rao_bound
 
 STORED_RUNS = Path(__file__).parent / "results" / "accuracy.parquet"
 FIGURE = Path(__file__).parent.parent / "docs" / "bias.png"
@@ -49,7 +49,9 @@ def bound(problem: wf.problems.Problem, M: int, noise: float) -> np.ndarray:
     """Return the Cramér–Rao bound of a cell, with a free initial state, as a covariance `(J, J)`."""
     data = problem.simulate(M=M, noise=noise, seed=0)
     times, sigma = data.trajectories[0].times, data.truth.sigma
-    return cramer_rao(problem.model, problem.parameters, problem.initial, times, data.noise, sigma, begin=0.0)
+    return compute_cramer_rao_bound(
+        problem.model, problem.parameters, problem.initial, times, data.noise, sigma, begin=0.0
+    )
 
 
 def cells(runs: pd.DataFrame) -> list[str]:

@@ -21,7 +21,7 @@ import time
 import numpy as np
 
 import weakform as wf
-from weakform.forward.cramer_rao import cramer_rao
+from weakform.forward.cramer_rao import compute_cramer_rao_bound
 from weakform.forward.solver import simulate
 from weakform.linalg.symmetric_matrix import invert_symmetric
 from weakform.noise.kinds import KINDS
@@ -68,7 +68,7 @@ def cost_of_three(problem: wf.problems.Problem, noise: float) -> float:
     D = states.shape[1]
 
     def information(t: np.ndarray, u: np.ndarray) -> np.ndarray:
-        C = cramer_rao(problem.model, problem.parameters, u[0], t, (problem.noise,) * D, np.full(D, size))
+        C = compute_cramer_rao_bound(problem.model, problem.parameters, u[0], t, (problem.noise,) * D, np.full(D, size))
         return invert_symmetric(C)
 
     whole = information(times, states)

@@ -339,7 +339,7 @@ def study(path: str) -> None:
     parameter is below a tenth of its value.
     """
     from weakform.experiments.store import Store
-    from weakform.forward.cramer_rao import cramer_rao
+    from weakform.forward.cramer_rao import compute_cramer_rao_bound
 
     cells: dict[tuple, list[dict]] = {}
     for row in Store(path).rows():
@@ -352,7 +352,9 @@ def study(path: str) -> None:
         sigma = noise * np.sqrt(np.mean(states**2, axis=0))
         truth = problem.parameters
         bound = np.sqrt(
-            np.diag(cramer_rao(problem.model, truth, problem.initial, times, ["gaussian"] * len(sigma), sigma))
+            np.diag(
+                compute_cramer_rao_bound(problem.model, truth, problem.initial, times, ["gaussian"] * len(sigma), sigma)
+            )
         )
         identified = bool((bound < 0.1 * np.abs(truth)).all())
         for row in rows:

@@ -24,7 +24,7 @@ import symengine as se
 import weakform
 from weakform import estimators
 from weakform.cli import main as command_line
-from weakform.estimators import COMMON, ESTIMATORS, Options, Status
+from weakform.estimators import COMMON_OPTIONS, ESTIMATORS, Options, Status
 from weakform.files.model_file import TOP_KEYS
 from weakform.files.template import TEMPLATE
 from weakform.files.toml_keys import PARAMETER_KEYS
@@ -268,7 +268,7 @@ def _opening(module: Any, skip: int = 0) -> str:
 
 
 def _users(option: str) -> str:
-    if option in COMMON:
+    if option in COMMON_OPTIONS:
         return "all"
     return ", ".join(code(e.name) for e in ESTIMATORS.values() if option in e.options)
 

@@ -351,7 +351,7 @@ def test_initial_values_long_before_the_data_get_a_note():
     assert any("long before the first sample, t = 1900" in note for note in fit.data.notes)
 
 
-def test_what_ended_at_zero_is_not_called_undetermined():
+def test_parameter_that_ended_at_zero_is_not_reported_as_undetermined():
     """Once E0, beta and gamma of an SEIR model were reported as undetermined, judged at a point far from the fit."""
     model = wf.Model.from_text("x' = -k*x + s\ny' = k*x - m*y\nx(0) = 1\ny(0) = y0")
     t = np.linspace(0.5, 8, 25)
@@ -407,7 +407,7 @@ def test_wrong_model_is_rejected_even_if_a_parameter_is_at_its_bound():
     assert fit.status is Status.REJECTED
 
 
-def test_data_without_noise_do_not_speak_against_the_model():
+def test_noise_free_data_with_given_sigma_do_not_reject_the_model():
     """Such data serve to plan experiments. A rate whose true value is zero is not undetermined."""
     model = wf.Model.from_text("x' = -k*x\ny' = k*x - g*y\nx(0) = 10\ny(0) = 0")
     t = np.linspace(0, 10, 60)

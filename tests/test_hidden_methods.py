@@ -9,7 +9,7 @@ import weakform as wf
 from weakform import FitError, Status
 from weakform.collocation.hidden_state_problem import HiddenStateProblem
 from weakform.data.matching import match
-from weakform.estimators.forward_residuals import PartlyObserved
+from weakform.estimators.forward_residuals import PartlyObservedResiduals
 from weakform.parameters.resolution import resolve_parameters
 
 
@@ -174,7 +174,7 @@ def test_jacobian_matches_differences(name, additive):
     system = SYSTEMS[name]
     matched = match(system.data(0, noise="lognormal") if name == "oral" else system.data(0), system.model)
     problem = HiddenStateProblem.build(resolve_parameters(matched.model, matched.data, None, {}), matched.data)
-    forward = PartlyObserved(problem, 1e-11, additive)
+    forward = PartlyObservedResiduals(problem, 1e-11, additive)
     p = np.array([system.truth[parameter] for parameter in problem.model.parameters]) * 1.02
     begin = np.full(forward.initial_value_count, 1.1)
     exact = forward.compute_sensitivity(0, p, begin)

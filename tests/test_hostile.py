@@ -25,7 +25,7 @@ T = np.linspace(0, 5, 60)
 """Sample times of most series."""
 
 
-def attempt(model, make, limit=4, **arguments):
+def fit_within_limit(model, make, limit=4, **arguments):
     """Return a fit, or None if weakform refuses it; fail if it takes more than five times its time limit.
 
     `make` builds the dataset, so that an error of `Dataset` counts as a refusal; `limit` is in seconds.
@@ -50,7 +50,7 @@ DECAY = wf.Model.from_text("x' = -k*x")
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
 def test_fit_works_at_any_scale_of_state(method, scale):
     t, x = decay()
-    fit = attempt(DECAY, lambda: wf.Dataset(t, scale * x), method=method)
+    fit = fit_within_limit(DECAY, lambda: wf.Dataset(t, scale * x), method=method)
     assert fit["k"].value == pytest.approx(1, abs=0.1)
 
 
@@ -101,7 +101,7 @@ def test_estimates_scale_with_units(method, time_scale, scale):
 @pytest.mark.filterwarnings("error")
 def test_extreme_series_give_result_or_error(make, method):
     for model in (DECAY, wf.Model.from_text("x' = r*x*(1 - x/K)"))[: 1 if method == "hybrid" else 2]:
-        fit = attempt(model, make, 2, method=method)
+        fit = fit_within_limit(model, make, 2, method=method)
         if fit is not None:
             assert np.isfinite(fit.estimate).all()
             assert str(fit)
@@ -159,7 +159,7 @@ PAIRS = [
 @pytest.mark.parametrize(("case", "method"), PAIRS)
 def test_untrustworthy_fit_does_not_succeed(case, method):
     model, make = UNTRUSTWORTHY[case]
-    fit = attempt(model, make, method=method)
+    fit = fit_within_limit(model, make, method=method)
     assert fit is None or not fit.success
     assert fit is None or judge_fit(fit).kind != "good"
 
@@ -167,9 +167,9 @@ def test_untrustworthy_fit_does_not_succeed(case, method):
 @pytest.mark.parametrize("method", METHODS)
 def test_good_fit_succeeds(method):
     """The checks that reject bad fits accept good ones."""
-    fits = [attempt(DECAY, lambda: wf.Dataset(*decay(200)), method=method)]
+    fits = [fit_within_limit(DECAY, lambda: wf.Dataset(*decay(200)), method=method)]
     data = LV.simulate(M=200, noise=0.02, seed=1)
-    fits.append(attempt(LV.model, lambda: data, bounds=LV.bounds, method=method))
+    fits.append(fit_within_limit(LV.model, lambda: data, bounds=LV.bounds, method=method))
     assert all(fit.success for fit in fits)
 
 
@@ -178,11 +178,11 @@ def test_weak_signal_in_many_samples_succeeds():
     t = np.linspace(0, 20, 2001)
     for seed in range(3):
         noise = 1.5 * np.random.default_rng(seed).standard_normal(2001)
-        assert attempt(DECAY, lambda noise=noise: wf.Dataset(t, 2 * np.exp(-0.5 * t) + noise)).success
+        assert fit_within_limit(DECAY, lambda noise=noise: wf.Dataset(t, 2 * np.exp(-0.5 * t) + noise)).success
 
 
 def test_undetermined_parameters_are_named():
-    fit = attempt(wf.Model.from_text("x' = -(a + b)*x"), lambda: wf.Dataset(*decay(200)))
+    fit = fit_within_limit(wf.Model.from_text("x' = -(a + b)*x"), lambda: wf.Dataset(*decay(200)))
     assert fit.status is Status.UNDETERMINED
     assert "Not determined: a, b" in " ".join(judge_fit(fit).reasons)
 
@@ -272,7 +272,7 @@ def test_results_do_not_depend_on_number_of_threads():
     assert printed["1"] == printed["2"]
 
 
-def memory_after(fits):
+def measure_memory_growth(fits):
     """Return the growth of the resident memory in MB over many small fits, some with new models."""
     with open("/proc/self/statm") as statm:
         before = int(statm.read().split()[1])
@@ -286,13 +286,13 @@ def memory_after(fits):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_constant():
-    memory_after(40)  # fills caches and loads libraries, whose memory is not a leak
-    assert memory_after(200) < 25
+    measure_memory_growth(40)  # fills caches and loads libraries, whose memory is not a leak
+    assert measure_memory_growth(200) < 25
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_constant_over_ten_thousand_fits():
-    memory_after(200)
-    first = memory_after(1000)
-    assert memory_after(10_000) < 60 + 2 * max(first, 0)
+    measure_memory_growth(200)
+    first = measure_memory_growth(1000)
+    assert measure_memory_growth(10_000) < 60 + 2 * max(first, 0)

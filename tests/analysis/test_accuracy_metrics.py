@@ -5,7 +5,7 @@ import pytest
 
 import weakform as wf
 from support import LINEAR, LOGISTIC, decay, growth
-from weakform.analysis.accuracy_metrics import r_squared
+from weakform.analysis.accuracy_metrics import compute_r_squared
 from weakform.forward.solver import simulate
 from weakform.support.errors import FitError
 
@@ -47,5 +47,5 @@ def test_r_squared_leaves_out_missing_values():
     fit = wf.fit(LINEAR, decay(7))
     assert 0.98 < fit.r_squared["u"] < 1
     values = np.array([[1.0], [2.0], [np.nan], [3.0]])
-    assert r_squared(values, np.array([[1.0], [2.0], [9.0], [3.0]]))[0] == 1.0
-    assert r_squared(values, np.full((4, 1), 2.0))[0] == 0.0
+    assert compute_r_squared(values, np.array([[1.0], [2.0], [9.0], [3.0]]))[0] == 1.0
+    assert compute_r_squared(values, np.full((4, 1), 2.0))[0] == 0.0

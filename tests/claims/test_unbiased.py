@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 import weakform as wf
-from weakform.forward.cramer_rao import cramer_rao
+from weakform.forward.cramer_rao import compute_cramer_rao_bound
 
 RUNS = 16
 
@@ -52,7 +52,7 @@ def test_errors_are_close_to_the_cramer_rao_bound(name):
     wendy, _ = deviations(problem, fits)
     data = fits[0].data
     times, sigma = data.trajectories[0].times, data.truth.sigma
-    bound = cramer_rao(problem.model, problem.parameters, problem.initial, times, data.noise, sigma)
+    bound = compute_cramer_rao_bound(problem.model, problem.parameters, problem.initial, times, data.noise, sigma)
     ratio = np.sqrt(np.mean(wendy**2, axis=0) / np.diag(bound))
     # 16 runs: the root of a mean of 16 squares of standard normals is below 1.45 with probability 0.999.
     assert np.median(ratio) < 1.3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.diagnostics.aliasing import aliased_states
+from weakform.diagnostics.aliasing import warn_of_aliasing
 
 MODEL = wf.Model.from_text("x' = A*cos(om*t)")
 
@@ -18,7 +18,7 @@ def test_only_frequencies_well_above_the_sampling_are_reported(om, words):
     data = wf.Dataset(t, states, names=["x"])
     task = SimpleNamespace(problem=SimpleNamespace(model=MODEL, data=data))
     p = np.array([{"A": om, "om": om}[name] for name in MODEL.parameters])
-    sentences = aliased_states(task, p, (states,))
+    sentences = warn_of_aliasing(task, p, (states,))
     assert len(sentences) == bool(words)
     assert all(words in sentence for sentence in sentences)
 

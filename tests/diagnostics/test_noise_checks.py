@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.diagnostics.noise_checks import check_noise, isolated_outliers
+from weakform.diagnostics.noise_checks import check_noise, warn_of_isolated_outliers
 
 TIMES = np.linspace(0, 10, 200)
 
@@ -35,9 +35,9 @@ def autoregressive(rho):
 def test_value_far_from_its_neighbours_is_reported_by_its_row():
     values = np.sin(TIMES)
     values[16] = -999.0
-    (sentence,) = isolated_outliers(wf.Dataset(TIMES, values, names=["u"]))
+    (sentence,) = warn_of_isolated_outliers(wf.Dataset(TIMES, values, names=["u"]))
     assert "row 17, u = -999 at t = 0.80402" in sentence
-    assert not isolated_outliers(wf.Dataset(TIMES, np.sin(TIMES), names=["u"]))
+    assert not warn_of_isolated_outliers(wf.Dataset(TIMES, np.sin(TIMES), names=["u"]))
 
 
 def test_normal_noise_has_no_finding():

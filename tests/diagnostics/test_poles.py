@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.diagnostics.poles import crossed_poles
+from weakform.diagnostics.poles import warn_of_crossed_poles
 
 
 def find_crossed_poles(text, states, p, fixed=()):
@@ -15,7 +15,7 @@ def find_crossed_poles(text, states, p, fixed=()):
     data = wf.Dataset(np.arange(float(len(states))), states, names=model.states)
     free = np.array([name not in fixed for name in model.parameters])
     task = SimpleNamespace(problem=SimpleNamespace(model=model, data=data), free=free)
-    return crossed_poles(task, np.array(p), (states,))
+    return warn_of_crossed_poles(task, np.array(p), (states,))
 
 
 @pytest.mark.parametrize(

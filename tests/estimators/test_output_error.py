@@ -7,7 +7,7 @@ import weakform as wf
 from support import ALL, relative_error
 from weakform.estimators.estimation_problem import Task
 from weakform.estimators.output_error import _LeastSquares
-from weakform.forward.cramer_rao import cramer_rao
+from weakform.forward.cramer_rao import compute_cramer_rao_bound
 from weakform.parameters.working_scale import WorkingScale
 from weakform.results.options import Options
 from weakform.results.status import Status
@@ -64,7 +64,7 @@ def test_covariance_equals_cramer_rao_bound():
     data = problem.simulate(M=256, noise=0.02, seed=2)
     fit = wf.fit(problem.model, data, method="output-error")
     times = data.trajectories[0].times
-    bound = cramer_rao(problem.model, fit.estimate, fit.denoised[0][0], times, data.noise, fit.sigma)
+    bound = compute_cramer_rao_bound(problem.model, fit.estimate, fit.denoised[0][0], times, data.noise, fit.sigma)
     assert np.allclose(fit.covariance, bound, rtol=1e-4)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from weakform.estimators import ESTIMATORS, output_error, relaxed_model, wendy
 from weakform.fitting import strategies
-from weakform.fitting.fallback import choose, compare_attempts, write_note
+from weakform.fitting.fallback import choose_attempt, compare_attempts, write_note
 from weakform.fitting.judgement import Judgement
-from weakform.fitting.policy import POLICY
+from weakform.fitting.policy import FALLBACK_POLICY
 from weakform.results.options import Options
 from weakform.results.records import StartRecord
 from weakform.results.status import Status
@@ -122,26 +122,26 @@ def test_tolerance_and_iterations_do_not_turn_fallbacks_off():
     failed = make_attempt(Status.REJECTED, p_value=2e-9)
     for options in (Options(tolerance=1.1e-8), Options(max_iterations=50), Options(time_limit=3.0)):
         decision = strategies.relaxed_model_applies(make_context(failed, options=options))
-        assert decision.go
-        assert "rejected (p = 2e-09)" in decision.why
+        assert decision.should_run
+        assert "rejected (p = 2e-09)" in decision.reason
 
 
 def test_fallbacks_keep_tolerance_and_iterations_of_the_user():
     context = make_context(options=Options(tolerance=1e-5, max_iterations=7))
-    options = context.fallback_options()
+    options = context.build_fallback_options()
     assert (options.tolerance, options.max_iterations, options.time_limit) == (1e-5, 7, 100.0)
 
 
 def test_fallbacks_are_off_for_one_fit_of_many():
     decision = strategies.relaxed_model_applies(make_context(make_attempt(Status.REJECTED), alone=True))
-    assert not decision.go
-    assert "one of many" in decision.why
+    assert not decision.should_run
+    assert "one of many" in decision.reason
 
 
 def test_fallbacks_are_off_for_noise_that_is_correlated_between_columns():
     decision = strategies.relaxed_model_applies(make_context(make_attempt(Status.REJECTED), covariance=np.eye(1)))
-    assert not decision.go
-    assert "correlated" in decision.why
+    assert not decision.should_run
+    assert "correlated" in decision.reason
 
 
 @pytest.mark.parametrize(
@@ -151,28 +151,28 @@ def test_fallbacks_are_off_for_noise_that_is_correlated_between_columns():
 )
 def test_relaxed_model_is_tried_if_a_success_leaves_much_of_a_short_series_unexplained(share, samples, go):
     decision = strategies.relaxed_model_applies(make_context(make_attempt(share=share, samples=samples)))
-    assert decision.go is go
-    assert "26%" in decision.why or not go
+    assert decision.should_run is go
+    assert "26%" in decision.reason or not go
 
 
 def test_relaxed_model_is_tried_when_the_chosen_method_is_undefined_everywhere():
-    assert strategies.relaxed_model_applies(make_context()).go
+    assert strategies.relaxed_model_applies(make_context()).should_run
 
 
 def test_relaxed_model_is_not_tried_for_stiff_equations():
-    stiff = make_attempt(Status.REJECTED, stiffness=POLICY.stiff_decay * 1.01)
-    soft = make_attempt(Status.REJECTED, stiffness=POLICY.stiff_decay * 0.99)
-    assert "stiff" in strategies.relaxed_model_applies(make_context(stiff)).why
-    assert strategies.relaxed_model_applies(make_context(soft)).go
+    stiff = make_attempt(Status.REJECTED, stiffness=FALLBACK_POLICY.stiff_decay * 1.01)
+    soft = make_attempt(Status.REJECTED, stiffness=FALLBACK_POLICY.stiff_decay * 0.99)
+    assert "stiff" in strategies.relaxed_model_applies(make_context(stiff)).reason
+    assert strategies.relaxed_model_applies(make_context(soft)).should_run
 
 
 def test_growing_horizon_is_for_stiff_equations_with_every_state_measured():
-    stiff = make_attempt(Status.REJECTED, stiffness=POLICY.stiff_decay * 1.01)
-    assert strategies.growing_horizon_applies(make_context(stiff)).go
-    assert not strategies.growing_horizon_applies(make_context(stiff, complete=False)).go
-    assert not strategies.growing_horizon_applies(make_context(stiff, over=True)).go
-    soft = make_attempt(Status.REJECTED, stiffness=POLICY.stiff_decay * 0.99)
-    assert strategies.growing_horizon_applies(make_context(soft)).why == "the equations are not stiff"
+    stiff = make_attempt(Status.REJECTED, stiffness=FALLBACK_POLICY.stiff_decay * 1.01)
+    assert strategies.growing_horizon_applies(make_context(stiff)).should_run
+    assert not strategies.growing_horizon_applies(make_context(stiff, complete=False)).should_run
+    assert not strategies.growing_horizon_applies(make_context(stiff, over=True)).should_run
+    soft = make_attempt(Status.REJECTED, stiffness=FALLBACK_POLICY.stiff_decay * 0.99)
+    assert strategies.growing_horizon_applies(make_context(soft)).reason == "the equations are not stiff"
 
 
 @pytest.mark.parametrize(
@@ -188,38 +188,38 @@ def test_growing_horizon_is_for_stiff_equations_with_every_state_measured():
 )
 def test_more_starts_are_tried_with_hidden_states_unless_starts_agree(status, agreeing, go):
     context = make_context(make_attempt(status, agreeing=agreeing), complete=False)
-    assert strategies.more_starts_apply(context).go is go
+    assert strategies.more_starts_apply(context).should_run is go
 
 
 def test_more_starts_are_not_tried_if_the_user_set_their_number_or_every_state_is_measured():
     doubtful = make_attempt(Status.REJECTED)
-    assert "starts=5" in strategies.more_starts_apply(make_context(doubtful, complete=False, starts=5)).why
-    assert "every state" in strategies.more_starts_apply(make_context(doubtful)).why
+    assert "starts=5" in strategies.more_starts_apply(make_context(doubtful, complete=False, starts=5)).reason
+    assert "every state" in strategies.more_starts_apply(make_context(doubtful)).reason
 
 
 def test_more_starts_are_not_tried_without_an_earlier_attempt():
-    assert not strategies.more_starts_apply(make_context(complete=False)).go
+    assert not strategies.more_starts_apply(make_context(complete=False)).should_run
 
 
 @pytest.mark.parametrize("status", [Status.CONVERGED, Status.REJECTED, Status.UNDETERMINED, Status.MISSTATED])
 def test_equations_are_not_solved_nearby_if_the_states_obey_the_model(status):
-    assert not strategies.output_error_nearby_applies(make_context(make_attempt(status))).go
+    assert not strategies.output_error_nearby_applies(make_context(make_attempt(status))).should_run
 
 
 @pytest.mark.parametrize("status", [Status.UNRESOLVED, Status.ITERATIONS, Status.UNREFINED])
 def test_equations_are_solved_nearby_if_no_states_obey_the_model(status):
-    assert strategies.output_error_nearby_applies(make_context(make_attempt(status))).go
+    assert strategies.output_error_nearby_applies(make_context(make_attempt(status))).should_run
 
 
 def test_coarse_search_is_skipped_if_a_solver_was_asked_for():
-    assert strategies.coarse_search_applies(make_context()).go
-    assert "cubic" in strategies.coarse_search_applies(make_context(options=Options(solver="cubic"))).why
-    assert not strategies.coarse_search_applies(make_context(complete=False)).go
+    assert strategies.coarse_search_applies(make_context()).should_run
+    assert "cubic" in strategies.coarse_search_applies(make_context(options=Options(solver="cubic"))).reason
+    assert not strategies.coarse_search_applies(make_context(complete=False)).should_run
 
 
 def test_chosen_method_is_skipped_if_the_coarse_search_reached_the_noise():
-    assert not strategies.chosen_method_applies(make_context(make_attempt())).go
-    assert strategies.chosen_method_applies(make_context()).go
+    assert not strategies.chosen_method_applies(make_context(make_attempt())).should_run
+    assert strategies.chosen_method_applies(make_context()).should_run
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_chosen_method_is_skipped_if_the_coarse_search_reached_the_noise():
     ids=["rejected", "not converged", "unexplained", "few starts"],
 )
 def test_note_names_the_doubt_that_triggered_a_fallback(attempt, words):
-    trigger = strategies.describe_doubt(attempt, POLICY)
+    trigger = strategies.describe_doubt(attempt, FALLBACK_POLICY)
     assert trigger.startswith(words)
     note = write_note(make_context(attempt), make_attempt(log_likelihood=209.8), trigger)
     assert note.startswith(words[0].upper() + words[1:])
@@ -242,7 +242,7 @@ def test_note_names_the_doubt_that_triggered_a_fallback(attempt, words):
 
 def test_distinct_end_points_are_few_and_differ_by_more_than_a_tenth():
     places = tuple(np.array([1.0, x]) for x in (1.0, 1.05, 2.0, np.nan, 3.0, 4.0))
-    kept = strategies.keep_distinct(places, POLICY)
+    kept = strategies.keep_distinct(places, FALLBACK_POLICY)
     assert [p[1] for p in kept] == [1.0, 2.0, 3.0]
 
 
@@ -262,19 +262,19 @@ def test_distinct_end_points_are_few_and_differ_by_more_than_a_tenth():
     ],
 )
 def test_an_attempt_replaces_another_by_its_gain_and_its_status(old, new, gain, takes):
-    result, why = compare_attempts(make_attempt(old), make_attempt(new, gain), POLICY)
+    result, why = compare_attempts(make_attempt(old), make_attempt(new, gain), FALLBACK_POLICY)
     assert result is takes
     assert why
 
 
 def test_a_solution_of_the_equations_obeys_the_model_however_its_search_ended():
     solved = make_attempt(Status.ITERATIONS, 50.0, estimator=output_error.ESTIMATOR)
-    assert compare_attempts(make_attempt(Status.REJECTED), solved, POLICY)[0]
+    assert compare_attempts(make_attempt(Status.REJECTED), solved, FALLBACK_POLICY)[0]
 
 
 def test_choice_is_the_last_attempt_that_replaced_its_predecessor():
     attempts = (make_attempt(Status.REJECTED), make_attempt(Status.CONVERGED, 5.0), make_attempt(Status.CONVERGED, 5.2))
-    winner, position, reasons = choose(attempts)
+    winner, position, reasons = choose_attempt(attempts)
     assert (winner.log_likelihood, position) == (5.0, 1)
     assert reasons == (
         "strategy 'chosen method' replaced it: its log-likelihood is 5.00 higher",
@@ -291,13 +291,13 @@ def test_two_successes_that_fit_equally_well_are_undetermined():
     judgement = Judgement(Status.CONVERGED, None, (), (), ())
     attempt = strategies.Attempt("chosen method", first.searched, first.quantified, judgement)
     attempt.__dict__["log_likelihood"] = 0.0
-    winner, _, _ = choose((attempt, near))
+    winner, _, _ = choose_attempt((attempt, near))
     assert winner.status is Status.UNDETERMINED
 
 
 def test_every_method_has_a_ladder_of_distinct_strategies_with_descriptions():
     for estimator in ESTIMATORS.values():
-        ladder = strategies.ladder_of(estimator)
+        ladder = strategies.get_ladder(estimator)
         assert strategies.CHOSEN_METHOD in ladder
         assert all(strategy.summary and strategy.condition for strategy in ladder)
         assert len({strategy.name for strategy in ladder}) == len(ladder)

@@ -6,7 +6,7 @@ import pytest
 import weakform as wf
 from support import EXAMPLES
 from weakform.cli.main import main
-from weakform.forward.cramer_rao import cramer_rao
+from weakform.forward.cramer_rao import compute_cramer_rao_bound
 from weakform.support.errors import FitError
 
 MODEL = wf.Model.from_text("S' = -Vmax*S/(Km + S)")
@@ -48,7 +48,7 @@ def test_design_before_any_data_is_the_cramer_rao_bound():
     plan = wf.design(MODEL, TRUTH, times=T, initial=[3.0], sigma=0.02)
     (errors,) = plan.experiments.values()
     p = np.array([TRUTH[name] for name in MODEL.parameters])
-    bound = cramer_rao(MODEL, p, [3.0], T, ["gaussian"], [0.02])
+    bound = compute_cramer_rao_bound(MODEL, p, [3.0], T, ["gaussian"], [0.02])
     assert errors == pytest.approx(np.sqrt(np.diag(bound)), rel=1e-3)
     assert np.isinf(plan.before).all()
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weakform.linalg.symmetric_matrix import invert_symmetric, scaled_eigendecomposition
+from weakform.linalg.symmetric_matrix import decompose_scaled_matrix, invert_symmetric
 
 
 def random_information(seed, n=4):
@@ -17,7 +17,7 @@ def random_information(seed, n=4):
 def test_eigenvalues_and_vectors_rebuild_the_scaled_matrix():
     H = random_information(0)
     scale = np.array([1e-3, 1.0, 20.0, 1e4])
-    values, vectors = scaled_eigendecomposition(H, scale)
+    values, vectors = decompose_scaled_matrix(H, scale)
     assert np.allclose((vectors * values) @ vectors.T, H / np.outer(scale, scale), rtol=1e-12, atol=0)
     assert np.allclose(vectors.T @ vectors, np.eye(4), atol=1e-12)
     assert (np.diff(values) >= 0).all()
@@ -27,9 +27,7 @@ def test_eigenvalues_and_vectors_rebuild_the_scaled_matrix():
 def test_eigenvalues_of_information_do_not_depend_on_units(seed, units):
     H = random_information(seed)
     other_units = H * np.outer(units, units)
-    values, converted = (
-        scaled_eigendecomposition(matrix, np.sqrt(matrix.diagonal()))[0] for matrix in (H, other_units)
-    )
+    values, converted = (decompose_scaled_matrix(matrix, np.sqrt(matrix.diagonal()))[0] for matrix in (H, other_units))
     assert np.allclose(values, converted, rtol=1e-9, atol=1e-12)
     assert values.sum() == pytest.approx(4)  # the trace of a matrix with unit diagonal
 
@@ -40,7 +38,7 @@ def test_undetermined_combination_is_the_eigenvector_of_the_smallest_eigenvalue(
     gradient = np.array([b, a])  # of a·b
     H = np.outer(gradient, gradient)
     scale = np.sqrt(H.diagonal())
-    values, vectors = scaled_eigendecomposition(H, scale)
+    values, vectors = decompose_scaled_matrix(H, scale)
     direction = vectors[:, 0] / scale  # in the units of the parameters
     assert values[0] == pytest.approx(0.0, abs=1e-12)
     assert direction[0] / a == pytest.approx(-direction[1] / b)

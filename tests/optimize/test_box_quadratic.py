@@ -30,3 +30,15 @@ def test_variables_without_room_do_not_move():
     zero = np.zeros(2)
     assert (minimise_in_box(np.array([1.0, -1.0]), np.eye(2), zero, zero) == 0).all()
     assert minimise_in_box(np.zeros(0), np.zeros((0, 0)), np.zeros(0), np.zeros(0)).shape == (0,)
+
+
+def test_minimum_is_inside_the_box_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        n = int(rng.integers(1, 7))
+        A = rng.standard_normal((n, n))
+        H, g = A @ A.T + 0.1 * np.eye(n), 10.0 * rng.standard_normal(n)
+        low, high = -rng.random(n), rng.random(n)
+        s = minimise_in_box(g, H, low, high)
+        assert (s >= low).all()
+        assert (s <= high).all()

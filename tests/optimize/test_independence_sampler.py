@@ -25,7 +25,7 @@ def sample(density, d, steps=3000, seed=0):
 
 def test_most_draws_are_independent_if_density_is_near_reference():
     walk, draws = sample(lambda z: -0.5 * float(z @ z), 3, 500)
-    assert walk.taken > 0.8 * walk.steps
+    assert walk.accepted > 0.8 * walk.steps
     assert compute_effective_size(draws[:, :, 0]) > 1000
 
 

@@ -109,7 +109,7 @@ def compute_forward_error(
     return float(np.linalg.norm(off) / np.linalg.norm(truth.states))
 
 
-def r_squared(values: FloatArray, states: FloatArray) -> FloatArray:
+def compute_r_squared(values: FloatArray, states: FloatArray) -> FloatArray:
     """Compute `1 - Σ(data - states)²/Σ(data - mean)²` of each state.
 
     Parameters
@@ -190,7 +190,7 @@ def compute_explained_shares(fit: FitResult) -> dict[str, float]:
     parts = []
     for k, q in enumerate(fit.data.trajectories):
         parts.append(MeasuredColumns.select(fit, k, with_states=True).compute_values(q.times, solve_at_samples(fit, k)))
-    shares = r_squared(values, np.concatenate(parts))
+    shares = compute_r_squared(values, np.concatenate(parts))
     return {name: float(share) for name, share in zip(fit.data.labels, shares, strict=True)}
 
 

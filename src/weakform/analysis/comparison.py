@@ -289,9 +289,9 @@ def compare(fits: Mapping[str, FitResult], folds: int | None = None) -> Comparis
 
 def _cross_validate(fit: FitResult, folds: int) -> float:
     """Cross-validate a fit; see `cross_validation`, imported here because it imports everything that `fit` needs."""
-    from .cross_validation import held_out_log_density
+    from .cross_validation import compute_held_out_log_density
 
-    return held_out_log_density(fit, folds)
+    return compute_held_out_log_density(fit, folds)
 
 
 def _require_same_data(fits: dict[str, FitResult]) -> None:

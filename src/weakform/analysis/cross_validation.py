@@ -25,7 +25,7 @@ By judgement: about 45 standard deviations off."""
 
 
 @np.errstate(all="ignore")
-def held_out_log_density(fit: FitResult, folds: int) -> float:
+def compute_held_out_log_density(fit: FitResult, folds: int) -> float:
     """Compute the mean log-density of held-out values over all blocks of all trajectories.
 
     Parameters

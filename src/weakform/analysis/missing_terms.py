@@ -25,7 +25,7 @@ import symengine as se
 from ..basis import Local
 from ..collocation.hidden_state_problem import HiddenStateProblem, MeshStates
 from ..collocation.mesh_sensitivities import MeshSensitivities
-from ..diagnostics.autocorrelation import chi_square_tail
+from ..diagnostics.autocorrelation import compute_chi_square_tail
 from ..diagnostics.goodness import REJECTION_LEVEL
 from ..inference.information_criteria import compute_max_log_likelihood
 from ..linalg.blas_threads import use_single_thread
@@ -42,7 +42,7 @@ from ..support.progress import Watch
 from ..support.wording import show_progress, suggest_name
 from ..weak.weak_problem import WeakProblem
 from .nested_models import SIGNIFICANCE_LEVEL
-from .refit_with import refit_with, refittable_model
+from .refit_with import get_refittable_model, refit_with
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class _Candidate:
         return 1 if self.flux else len(re.findall(r"\w+(?:\.\w+)?", self.text))
 
 
-def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> MissingTerms:
+def rank_missing_terms(fit: FitResult, candidates: Candidates | None = None) -> MissingTerms:
     """Rank terms that a model may lack; see `FitResult.missing_terms`.
 
     Raises
@@ -230,7 +230,7 @@ def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> Missi
     FitError
         If the fit cannot be repeated, candidates are invalid, or the residuals cannot be linearised.
     """
-    model = refittable_model(fit)
+    model = get_refittable_model(fit)
     tried = (
         _parse_candidates(model, candidates)
         if candidates is not None
@@ -242,7 +242,7 @@ def missing_terms(fit: FitResult, candidates: Candidates | None = None) -> Missi
         kept = [k for k in range(len(tried)) if np.isfinite(scores[k])]
         order = sorted(kept, key=lambda k: -scores[k])
         # Bonferroni: times the number of candidates.
-        best_p = len(kept) * chi_square_tail(float(scores[order[0]]), 1) if kept else np.inf
+        best_p = len(kept) * compute_chi_square_tail(float(scores[order[0]]), 1) if kept else np.inf
     is_significant = best_p < SCREENING_POLICY.significance
     groups = _group_candidates(tried, order) if is_significant else [order[: SCREENING_POLICY.few_terms]]
     # Terms are ranked by likelihood: a fit by a method without one is repeated by the default method.
@@ -560,7 +560,7 @@ def _fit_candidate(base: FitResult, model: Model, candidate: _Candidate, factor:
     gain = compute_max_log_likelihood(wide_fit) - compute_max_log_likelihood(base)
     if not (wide_fit.converged and np.isfinite(gain)):
         return []
-    p = min(1.0, tried * chi_square_tail(max(2 * gain, 0.0), 1))
+    p = min(1.0, tried * compute_chi_square_tail(max(2 * gain, 0.0), 1))
     fits = wide_fit.goodness is None or wide_fit.goodness.p_value > REJECTION_LEVEL
     coefficient, error = factor, 0.0
     if isinstance(factor, str):

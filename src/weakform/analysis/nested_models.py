@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import symengine as se
 
-from ..diagnostics.autocorrelation import chi_square_tail
+from ..diagnostics.autocorrelation import compute_chi_square_tail
 from ..inference.information_criteria import compute_max_log_likelihood, count_unknowns
 from ..model.expressions import parse_expression
 from ..model.model import Model
@@ -52,7 +52,7 @@ def find_nested_models(fits: dict[str, FitResult]) -> list[NestedModels]:
             if small == large or freedom <= 0 or not _is_special_case(a, b):
                 continue
             statistic = max(2 * (compute_max_log_likelihood(b) - compute_max_log_likelihood(a)), 0.0)
-            tests.append(NestedModels(small, large, statistic, freedom, chi_square_tail(statistic, freedom)))
+            tests.append(NestedModels(small, large, statistic, freedom, compute_chi_square_tail(statistic, freedom)))
     return tests
 
 

@@ -35,10 +35,10 @@ def refit_with(done: FitResult, model: Model | None = None, data: Dataset | None
     for name, value in changes.items():
         is_merged = isinstance(arguments.get(name), dict) and isinstance(value, dict)
         arguments[name] = {**arguments[name], **value} if is_merged else value
-    return fit(refittable_model(done) if model is None else model, done.data if data is None else data, **arguments)
+    return fit(get_refittable_model(done) if model is None else model, done.data if data is None else data, **arguments)
 
 
-def refittable_model(done: FitResult) -> Model:
+def get_refittable_model(done: FitResult) -> Model:
     """Return the model of a fit before local parameters were repeated, which can be fitted again.
 
     Raises
@@ -64,7 +64,7 @@ def collect_fit_arguments(done: FitResult) -> dict[str, Any]:
     dict
         Keywords of `fit`, by the names of the parameters before local ones were repeated.
     """
-    shared, index = refittable_model(done), done.index
+    shared, index = get_refittable_model(done), done.index
     assert index is not None
     local, first = {}, {}
     for j, name in enumerate(shared.parameters):

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..linalg.blas_threads import use_single_thread
-from ..linalg.symmetric_matrix import NotPositiveDefinite, invert_symmetric, scaled_eigendecomposition
+from ..linalg.symmetric_matrix import NotPositiveDefinite, decompose_scaled_matrix, invert_symmetric
 from ..optimize import Stop, never_stop
 from ..optimize.step_rules import STEP_FAILURES, TrustRegion
 from ..support.array_types import FloatArray
@@ -481,7 +481,7 @@ def _find_weakest_direction(information: FloatArray) -> FloatArray:
     if not (d > np.finfo(float).tiny).all():  # one parameter has no information: that is the direction
         return np.asarray(np.eye(len(d))[int(np.argmin(d))])
     try:
-        _, vectors = scaled_eigendecomposition(information, d)
+        _, vectors = decompose_scaled_matrix(information, d)
     except np.linalg.LinAlgError as error:
         raise NotPositiveDefinite("the information") from error
     return np.asarray(vectors[:, 0])

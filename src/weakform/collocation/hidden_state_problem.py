@@ -27,7 +27,7 @@ from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..weak.weak_form import WeakForm
 from .continuation import Point
-from .simpson_rule import hermite_midpoints, insert_midpoints
+from .simpson_rule import compute_hermite_midpoints, insert_midpoints
 from .soft_constraint import Layout, ModelFunctions, RelaxedModel
 
 MIN_INTERVALS_PER_SERIES = 100
@@ -130,7 +130,7 @@ class HiddenStateProblem:
             shared.build_map("f"),
             shared.build_map("h", data.names or ()),
             shared.build_map("g"),
-            given=np.array([state in shared.initial for state in shared.states]),
+            given_initial=np.array([state in shared.initial for state in shared.states]),
             to_working=tuple(kind.to_working for kind in kinds),
             numeric_slope=tuple(kind.numeric_slope for kind in kinds),
             index=index,
@@ -174,7 +174,7 @@ class HiddenStateProblem:
     @property
     def fitted_initial_count(self) -> int:
         """Number of initial values that are fitted in addition to the parameters."""
-        return int((~self.functions.given).sum()) * len(self.data.trajectories)
+        return int((~self.functions.given_initial).sum()) * len(self.data.trajectories)
 
     @cached_property
     def working_values(self) -> tuple[FloatArray, ...]:
@@ -229,7 +229,7 @@ class HiddenStateProblem:
         """Whether an initial value at t = 0 is given as something other than the parameter `x(0)` itself."""
         return any(e != se.Symbol(f"{state}(0)") for state, e in self.shared.initial.items())
 
-    def find_begin(self, k: int) -> float:
+    def find_initial_time(self, k: int) -> float:
         """Return the time at which trajectory k begins.
 
         It is the earliest of its first sample, t = 0 if initial values are given, its jumps and its doses.
@@ -264,7 +264,7 @@ class HiddenStateProblem:
         """Build the first mesh `(nodes,)` of each trajectory, with two nodes at each jump of the states."""
         meshes = []
         for k, q in enumerate(self.data.trajectories):
-            times, begin = q.times, self.find_begin(k)
+            times, begin = q.times, self.find_initial_time(k)
             if begin < times[0]:
                 times = np.concatenate([[begin], times])
             times = np.union1d(times, [time for time, _ in self.jumps[k]])
@@ -362,7 +362,7 @@ class HiddenStateProblem:
         """Return the relaxed problem on meshes, with σ `(K,)` and the mask of free parameters `(P,)`."""
         return RelaxedModel(self.build_layout(meshes), self.functions, sigma, free)
 
-    def states_at(self, meshes: tuple[FloatArray, ...], X: FloatArray, k: int) -> FloatArray:
+    def extract_states(self, meshes: tuple[FloatArray, ...], X: FloatArray, k: int) -> FloatArray:
         """Return the states of trajectory k on its nodes, `(nodes, D)`, from those of all nodes, `(N, D)`."""
         start = sum(len(mesh) + 1 for mesh in meshes[:k])
         return X[start + 1 : start + 1 + len(meshes[k])]
@@ -407,7 +407,9 @@ def refine_meshes(
     begin = np.flatnonzero(halve & L.inner)
     h = L.steps[begin]
     times, old, _ = insert_midpoints(L.times, begin, L.times[begin] + h / 2)
-    states, _, _ = insert_midpoints(X, begin, hermite_midpoints(X[begin], X[begin + 1], h, f[begin], f[begin + 1]))
+    states, _, _ = insert_midpoints(
+        X, begin, compute_hermite_midpoints(X[begin], X[begin + 1], h, f[begin], f[begin + 1])
+    )
     # Each trajectory begins with its extra node, which is not part of the mesh.
     starts = np.cumsum([len(mesh) + 1 for mesh in meshes])[:-1]
     return tuple(part[1:] for part in np.split(times, old[starts])), states

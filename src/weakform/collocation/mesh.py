@@ -36,12 +36,12 @@ from ..support.array_types import BoolArray, FloatArray, IntArray
 from .simpson_rule import (
     ROW_TENSORS,
     RowPattern,
+    compute_hermite_midpoints,
+    compute_simpson_defects,
     extract_dense_f,
-    hermite_midpoints,
     improve_midpoints,
     insert_midpoints,
     linearise_rule,
-    simpson_defects,
 )
 
 TRUNCATION_SUBSTEPS = 16
@@ -239,7 +239,7 @@ class Mesh:
             else:
                 left, right = starts[inside], ends[inside + 1]
             f0, f1 = extract_dense_f(system, left), extract_dense_f(system, right)
-            middle_x = hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
+            middle_x = compute_hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
             driven = None if middle is None else middle[intervals]
             rows = system.evaluate_rows(self.times[begin] + h / 2, system.from_working(middle_x), p, names, driven)
             yield group, left, right, rows
@@ -250,7 +250,7 @@ class Mesh:
         for group, *rows in self._evaluate_rows(x, p, ("f",)):
             begin, h = self.interval_begins[group.intervals], self.h[group.intervals]
             f0, f1, fm = (extract_dense_f(group.system, part) for part in rows)
-            c[group.intervals] = simpson_defects((x[begin], x[begin + 1]), h, f0, fm, f1)
+            c[group.intervals] = compute_simpson_defects((x[begin], x[begin + 1]), h, f0, fm, f1)
         return c if self.offset is None else c + self.offset
 
     def linearise(self, p: FloatArray, x: FloatArray) -> LinearisedConstraint:
@@ -286,7 +286,7 @@ class Mesh:
         for group, left, right, _ in self._evaluate_rows(x, p, ("f",)):
             begin, h = self.interval_begins[group.intervals], self.h[group.intervals]
             f0, f1 = extract_dense_f(group.system, left), extract_dense_f(group.system, right)
-            middles[group.intervals] = hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
+            middles[group.intervals] = compute_hermite_midpoints(x[begin], x[begin + 1], h, f0, f1)
         times, _, _ = insert_midpoints(self.times, self.interval_begins, self.times[self.interval_begins] + self.h / 2)
         states, old, new = insert_midpoints(x, self.interval_begins, middles)
         measured = np.zeros(states.shape, dtype=bool)

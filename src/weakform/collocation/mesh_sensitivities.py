@@ -60,7 +60,7 @@ class MeshSensitivities:
     def __init__(self, relaxed: RelaxedModel) -> None:
         self.relaxed = relaxed
         self.ahead = np.flatnonzero(relaxed.layout.ahead)
-        self.own = np.flatnonzero(~relaxed.functions.given)
+        self.own = np.flatnonzero(~relaxed.functions.given_initial)
         self.loose = np.flatnonzero(relaxed.layout.last)  # the next node belongs to another trajectory
 
     def expand_jacobian(self, moving: LinearisedSolutions) -> FloatArray:

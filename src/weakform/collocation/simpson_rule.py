@@ -27,12 +27,14 @@ The Hermite midpoint has the order of the rule; after two corrections it is more
 """
 
 
-def hermite_midpoints(x0: FloatArray, x1: FloatArray, h: FloatArray, f0: FloatArray, f1: FloatArray) -> FloatArray:
+def compute_hermite_midpoints(
+    x0: FloatArray, x1: FloatArray, h: FloatArray, f0: FloatArray, f1: FloatArray
+) -> FloatArray:
     """Compute `(x₀ + x₁)/2 + h/8 (f₀ - f₁)`, `(M, D)`, from states and f `(M, D)` at both ends and lengths `(M,)`."""
     return 0.5 * (x0 + x1) + h[:, None] / 8 * (f0 - f1)
 
 
-def simpson_defects(
+def compute_simpson_defects(
     ends: tuple[FloatArray, FloatArray], h: FloatArray, f0: FloatArray, middle: FloatArray, f1: FloatArray
 ) -> FloatArray:
     """Compute `c = x₁ - x₀ - h/6 (f₀ + 4 f_½ + f₁)` on M intervals.
@@ -216,7 +218,7 @@ def _linearise_by_numpy(
     """
     (f0, F0, fp0), (f1, F1, fp1), (fm, Fm, fpm) = tensors
     H, I = h[:, None, None], np.eye(f0.shape[1])
-    c = simpson_defects(ends, h, f0, fm, f1)
+    c = compute_simpson_defects(ends, h, f0, fm, f1)
     # The midpoint depends on both ends and on p: ∂x_½/∂x₀ = I/2 + h/8 F₀, ∂x_½/∂x₁ = I/2 - h/8 F₁,
     # ∂x_½/∂p = h/8 (∂f₀/∂p - ∂f₁/∂p).
     left = -I - H / 6 * (F0 + 4 * Fm @ (I / 2 + H / 8 * F0))

@@ -30,7 +30,7 @@ import numpy as np
 
 from ..model.expression_map import ExpressionMap
 from ..support.array_types import BoolArray, FloatArray, IntArray
-from .simpson_rule import RowPattern, hermite_midpoints, linearise_rule, simpson_defects
+from .simpson_rule import RowPattern, compute_hermite_midpoints, compute_simpson_defects, linearise_rule
 
 MIN_LOCAL_SIZE = 1e-3
 """Smallest size of a state at one time, as a share of its root mean square over the series.
@@ -130,7 +130,7 @@ class ModelFunctions:
     f: ExpressionMap
     h: ExpressionMap
     g: ExpressionMap
-    given: BoolArray
+    given_initial: BoolArray
     to_working: tuple[Callable[[FloatArray], FloatArray], ...]
     numeric_slope: tuple[Callable[[FloatArray], FloatArray], ...]
     index: IntArray
@@ -279,7 +279,7 @@ class RelaxedModel:
     def _compute_midpoints(self, X: FloatArray, f0: FloatArray, f1: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return times `(N,)` and Hermite midpoints `(N, D)` of the intervals, from f `(N, D)` at both ends of each."""
         h = self.layout.steps
-        return self.layout.times + h / 2, hermite_midpoints(X, _shift_to_next_node(X), h, f0, f1)
+        return self.layout.times + h / 2, compute_hermite_midpoints(X, _shift_to_next_node(X), h, f0, f1)
 
     def compute_constraint(self, p: FloatArray, X: FloatArray) -> FloatArray:
         """Compute v `(N, D)`: defects, initial values and jumps; zero at nodes without a constraint."""
@@ -289,11 +289,13 @@ class RelaxedModel:
         f1 = f0 if L.before is None else F.f(L.times, X, own, L.before)
         f1 = _shift_to_next_node(f1)
         middle = F.f(*self._compute_midpoints(X, f0, f1), own, L.middle)
-        v = np.where(L.inner[:, None], simpson_defects((X, _shift_to_next_node(X)), L.steps, f0, middle, f1), 0.0)
-        if F.given.any():
+        v = np.where(
+            L.inner[:, None], compute_simpson_defects((X, _shift_to_next_node(X)), L.steps, f0, middle, f1), 0.0
+        )
+        if F.given_initial.any():
             at = np.flatnonzero(L.ahead)
             start = F.g(L.times[at], X[at], self.select_parameters(p, L.trajectory[at]))
-            v[at] = np.where(F.given, X[at + 1] - start, 0.0)
+            v[at] = np.where(F.given_initial, X[at + 1] - start, 0.0)
         for at, map_ in self._jump_nodes:
             v[at] = X[at + 1] - map_(
                 L.times[at], X[at], self.select_parameters(p, L.trajectory[at]), _select_rows(L.before, at)
@@ -340,11 +342,11 @@ class RelaxedModel:
         v, left, right, by_p = linearise_rule(self._pattern, L.steps, (X, _shift_to_next_node(X)), (begin, end, middle))
         for part in (v, left, right, by_p):
             part[self._nodes_without_interval] = 0.0
-        if F.given.any():
+        if F.given_initial.any():
             first = np.flatnonzero(L.ahead)
             start, _, gp = F.g.linearise(L.times[first], X[first], self.select_parameters(p, L.trajectory[first]))
-            v[first] = np.where(F.given, X[first + 1] - start, 0.0)
-            right[first] = np.diag(F.given.astype(float))
+            v[first] = np.where(F.given_initial, X[first + 1] - start, 0.0)
+            right[first] = np.diag(F.given_initial.astype(float))
             by_p[first] = -gp
         for at, map_ in self._jump_nodes:
             after, Ju, Jp = map_.linearise(
@@ -386,7 +388,7 @@ class RelaxedModel:
         # The variance of a random walk grows with time: V = q² (h/T) s².
         shares = np.maximum(L.steps / L.span, MIN_INTERVAL_SHARE)
         V = q**2 * shares[:, None] * size**2
-        V[L.ahead] = np.where(self.functions.given, q**2 * size[L.ahead] ** 2, 1.0)
+        V[L.ahead] = np.where(self.functions.given_initial, q**2 * size[L.ahead] ** 2, 1.0)
         V[L.last] = 1.0
         if L.jump is not None:  # a jump takes no time: it is as exact as the shortest interval
             V[L.jump >= 0] = q**2 * shares[L.inner].min(initial=1.0) * size[L.jump >= 0] ** 2

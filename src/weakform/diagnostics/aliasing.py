@@ -35,7 +35,7 @@ ALIASING_POLICY = _AliasingPolicy()
 """The thresholds in use."""
 
 
-def aliased_states(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
+def warn_of_aliasing(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
     """Warn if some fitted states oscillate between their samples.
 
     Models with inputs or switches are not checked: their right-hand side may jump.

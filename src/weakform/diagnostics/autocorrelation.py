@@ -186,8 +186,8 @@ def run_autocorrelation_test(
     if not freedom:
         return AutocorrelationTest(0.0, 0, np.nan)
     Q = float(_compute_statistic(e[:, :, None], columns)[0])
-    limit = chi_square_tail(Q, freedom)
-    positive_p = chi_square_tail(float(_compute_statistic(e[:, :, None], columns, True)[0]), freedom)
+    limit = compute_chi_square_tail(Q, freedom)
+    positive_p = compute_chi_square_tail(float(_compute_statistic(e[:, :, None], columns, True)[0]), freedom)
     is_white = project_noise is None or absorbed_share < NULL_POLICY.absorbed_share
     if is_white or limit > NULL_POLICY.certain_acceptance or positive_p < NULL_POLICY.certain_rejection:
         return AutocorrelationTest(Q, freedom, limit)
@@ -238,7 +238,10 @@ def is_autocorrelated(residuals: tuple[FloatArray, ...], level: float) -> bool:
     """
     e, _, columns = _stack_residuals(residuals)
     freedom = sum(len(column.pairs) for column in columns)
-    return freedom > 0 and chi_square_tail(float(_compute_statistic(e[:, :, None], columns, True)[0]), freedom) < level
+    return (
+        freedom > 0
+        and compute_chi_square_tail(float(_compute_statistic(e[:, :, None], columns, True)[0]), freedom) < level
+    )
 
 
 def _compute_absorbed_subspace(is_measured: BoolArray, project_noise: ResidualProjection) -> FloatArray | None:
@@ -320,7 +323,7 @@ def _compute_p_value_by_moments(Q: float, basis: FloatArray, columns: list[_Colu
         factor * float(np.sum(values**s * (1 + s * shift))) for s, factor in ((1, 1.0), (2, 2.0), (3, 8.0))
     )
     freedom = 8 * second**3 / third**2
-    return chi_square_tail(max((Q - first) * np.sqrt(2 * freedom / second) + freedom, 0.0), freedom)
+    return compute_chi_square_tail(max((Q - first) * np.sqrt(2 * freedom / second) + freedom, 0.0), freedom)
 
 
 def _draw_statistics(
@@ -371,11 +374,11 @@ def _compute_p_value_by_draws(Q: float, drawn: FloatArray) -> float:
         return (beyond + 1) / (len(drawn) + 1)
     # A χ² scaled to the mean and the variance of the draws.
     mean, variance = float(drawn.mean()), float(drawn.var())
-    scaled = chi_square_tail(2 * mean * Q / variance, 2 * mean**2 / variance)
+    scaled = compute_chi_square_tail(2 * mean * Q / variance, 2 * mean**2 / variance)
     return min(scaled, (beyond + 1) / (len(drawn) + 1))
 
 
-def chi_square_tail(value: float, freedom: float) -> float:
+def compute_chi_square_tail(value: float, freedom: float) -> float:
     """Compute `P(χ² > value)` with `freedom` degrees of freedom; NaN if there are none."""
     from scipy.special import gammaincc
 

@@ -20,7 +20,7 @@ from ..estimators.outcome import Refinement
 from ..noise.kinds import KINDS, STUDENT_DEGREES
 
 
-def log_likelihood(task: Task, refined: Refinement | None, noise_free: bool) -> float:
+def compute_log_likelihood(task: Task, refined: Refinement | None, noise_free: bool) -> float:
     """Compute the log-likelihood of the data at a fit, with the σ of the fit.
 
     Parameters
@@ -53,10 +53,10 @@ def log_likelihood(task: Task, refined: Refinement | None, noise_free: bool) -> 
         if q.within is not None:
             # Repeated measurements were averaged: add what the density of the means lacks of that of the values.
             total += q.density
-    return total + _tails(task, refined)
+    return total + _correct_for_heavy_tails(task, refined)
 
 
-def _tails(task: Task, refined: Refinement) -> float:
+def _correct_for_heavy_tails(task: Task, refined: Refinement) -> float:
     """Correct the log-likelihood for heavy-tailed noise.
 
     The fit treats such noise as normal noise with a weight for each value.

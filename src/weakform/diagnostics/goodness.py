@@ -26,7 +26,7 @@ from ..collocation.residual_projection import ResidualProjection
 from ..support.array_types import FloatArray
 from ..support.compact_repr import CompactRepr
 from ..weak.weak_form import WeakForm
-from .autocorrelation import chi_square_tail, run_autocorrelation_test
+from .autocorrelation import compute_chi_square_tail, run_autocorrelation_test
 
 REJECTION_LEVEL = 0.01
 """P-value of a model. Below, the model is rejected: one right model in a hundred is. By judgement; `docs/accuracy.md`
@@ -41,7 +41,7 @@ MIN_SAMPLES_FOR_WEAK_TEST = 40
 
 MAX_MEAN_SQUARE_OF_ROUNDING = 1e-2
 """Mean square of the residuals over a given σ². Below, they are rounding, not noise of that size, and no pattern in
-them speaks against the model: `test_data_without_noise_do_not_speak_against_the_model` in `tests/test_hidden.py`."""
+them speaks against the model: `test_noise_free_data_with_given_sigma_do_not_reject_the_model` in `tests/test_hidden.py`."""
 
 MAX_VALUES_OF_STRETCH = 100
 """Values of the longest stretch in which the data are compared with the fitted curve. Bounds the cost, which grows with
@@ -165,7 +165,7 @@ def assess_residuals(
     if chi_square < MAX_MEAN_SQUARE_OF_ROUNDING * freedom:
         # A chi_square_p of zero still reports that the given σ is wrong.
         return replace(goodness, p_value=1.0, chi_square_p=0.0, portmanteau_p=1.0, lack_of_fit_p=None, misfits=())
-    upper = chi_square_tail(chi_square, freedom)
+    upper = compute_chi_square_tail(chi_square, freedom)
     both_sides = 2 * min(upper, 1 - upper)
     return replace(goodness, p_value=_combine_p_values(both_sides, autocorrelation.p_value), chi_square_p=both_sides)
 

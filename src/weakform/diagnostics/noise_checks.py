@@ -240,7 +240,7 @@ def check_noise(
         if far.any():
             sentences.append(_describe_outliers(column, far, data))
             has_outliers = True
-        elif skewed := skewed_residuals(column):
+        elif skewed := _describe_skewness(column):
             sentences.append(skewed)
         elif is_rejected and not rejected_by_repeats and (correlation := _estimate_correlation(column)) is not None:
             explains_rejection = True
@@ -287,7 +287,7 @@ def _compute_standard_deviations(data: Dataset, refined: Refinement) -> FloatArr
     return np.where(np.isfinite(deviations), np.maximum(deviations, DRAWING_POLICY.min_deviation), 1.0)
 
 
-def isolated_outliers(data: Dataset) -> tuple[str, ...]:
+def warn_of_isolated_outliers(data: Dataset) -> tuple[str, ...]:
     """Warn of single values that are far from their neighbours, without a fit: they may have misled it.
 
     Returns
@@ -426,7 +426,7 @@ def _check_scatter(column: _ColumnResiduals) -> tuple[str, FloatArray, bool]:
     return "", e, False
 
 
-def skewed_residuals(column: _ColumnResiduals) -> str:
+def _describe_skewness(column: _ColumnResiduals) -> str:
     """Describe skewed residuals in a sentence; return an empty string if they are not skewed."""
     e, n = column.e, len(column.e)
     if n < MIN_VALUES_FOR_KIND or e.std() <= 0 or column.kind not in ("gaussian", "lognormal"):

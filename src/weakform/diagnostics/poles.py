@@ -39,7 +39,7 @@ POLE_POLICY = _PolePolicy()
 """The thresholds in use."""
 
 
-def crossed_poles(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
+def warn_of_crossed_poles(task: Task, p: FloatArray, states: tuple[FloatArray, ...]) -> tuple[str, ...]:
     """Warn of each pole that the fitted states cross between two samples.
 
     Parameters

@@ -35,7 +35,7 @@ class _FreedomPolicy:
     negligible: float = 1e-3
     """Estimate over its standard error. Below, and if the estimate is also below the square of this number times the
     median estimate, the parameter ended near zero and is replaced by its standard error:
-    `test_what_ended_at_zero_is_not_called_undetermined` in `tests/test_hidden.py`."""
+    `test_parameter_that_ended_at_zero_is_not_reported_as_undetermined` in `tests/test_hidden.py`."""
 
     points: int = 3
     """Random points near the estimate, or anywhere. Several, because sensitivities may be singular at a special point,

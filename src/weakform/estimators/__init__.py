@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..results.options import COMMON, Options
+from ..results.options import COMMON_OPTIONS, Options
 from ..results.status import Status
 from ..support.errors import FitError
 from ..support.wording import suggest_name
@@ -49,7 +49,7 @@ def select_estimator(method: Any, options: Options | Mapping[str, Any] | None) -
 def reject_unused_options(estimator: Estimator, names: Iterable[str]) -> None:
     """Raise `FitError` if any of the named options is not used by the estimator."""
     for name in names:
-        if name not in (*COMMON, *estimator.options):
+        if name not in (*COMMON_OPTIONS, *estimator.options):
             users = [candidate.name for candidate in ESTIMATORS.values() if name in candidate.options]
             raise FitError(
                 f"Method {estimator.name!r} does not use the option {name!r}; it belongs to {', '.join(users)}."
@@ -57,7 +57,7 @@ def reject_unused_options(estimator: Estimator, names: Iterable[str]) -> None:
 
 
 __all__ = [
-    "COMMON",
+    "COMMON_OPTIONS",
     "ESTIMATORS",
     "Estimator",
     "Options",

@@ -59,7 +59,7 @@ def search(task: Task, start: StartPoint | None) -> Outcome:
     return Outcome(
         task.expand(best.x),
         best.value if np.isfinite(best.value) else np.inf,
-        Status.of(best.stop),
+        Status.from_stop(best.stop),
         best.iterations,
         best.evaluations,
         curvature=best.hessian,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..linalg.symmetric_matrix import scaled_eigendecomposition
+from ..linalg.symmetric_matrix import decompose_scaled_matrix
 from ..support.array_types import FloatArray
 from .estimation_problem import Task
 from .estimator import Estimator
@@ -130,6 +130,6 @@ def _compute_distance(difference: FloatArray, refined: Refinement | None) -> flo
         return 0.0
     H = refined.information
     d = np.sqrt(np.maximum(np.abs(H.diagonal()), np.finfo(float).tiny))
-    w, V = scaled_eigendecomposition(H, d)
+    w, V = decompose_scaled_matrix(H, d)
     along = V.T @ (d * difference)
     return float(np.sqrt(np.sum((w * along**2)[w > MIN_INFORMATION_EIGENVALUE])))

@@ -63,12 +63,12 @@ def build_forward_residuals(problem: Problem, tolerance: float, additive: bool) 
         Whether residuals are plain differences of the columns; otherwise they are in working coordinates.
     """
     if isinstance(problem, HiddenStateProblem):
-        return PartlyObserved(problem, tolerance, additive)
+        return PartlyObservedResiduals(problem, tolerance, additive)
     assert isinstance(problem, WeakProblem)
-    return FullyObserved(problem, tolerance, additive)
+    return FullyObservedResiduals(problem, tolerance, additive)
 
 
-class FullyObserved:
+class FullyObservedResiduals:
     """Forward solutions of a problem in which every state is measured directly.
 
     Parameters
@@ -144,7 +144,7 @@ class FullyObserved:
         return None
 
 
-class PartlyObserved:
+class PartlyObservedResiduals:
     """Forward solutions of a problem with hidden states, measured expressions or given initial values.
 
     Parameters
@@ -166,13 +166,13 @@ class PartlyObserved:
         meshes: tuple[FloatArray, ...] | None = None,
     ) -> None:
         self.problem, self.tolerance, self.additive = problem, tolerance, additive
-        self.given = problem.functions.given
+        self.given = problem.functions.given_initial
         self.initial_value_count = int((~self.given).sum())
         self.kinds = [KINDS[kind] for kind in problem.data.noise]
         values = problem.working_values if not additive else [q.values for q in problem.data.trajectories]
         # Missing values only have to be finite: their residuals are masked.
         self.data = tuple(np.nan_to_num(x) for x in values)
-        begins = [problem.find_begin(k) for k in range(len(problem.data.trajectories))]
+        begins = [problem.find_initial_time(k) for k in range(len(problem.data.trajectories))]
         self.grids = meshes or tuple(
             np.concatenate([[begin], q.times]) if begin < q.times[0] else q.times
             for begin, q in zip(begins, problem.data.trajectories, strict=True)

@@ -112,7 +112,7 @@ def _guess_initial_values(task: Task, weak: Outcome) -> tuple[FloatArray, ...]:
     """
     if isinstance(task.problem, HiddenStateProblem):
         assert weak.latent is not None
-        return tuple(states[0, ~task.problem.functions.given] for _, states in weak.latent.nodes)
+        return tuple(states[0, ~task.problem.functions.given_initial] for _, states in weak.latent.nodes)
     forms = task.weak.forms
     if weak.refined is not None:
         return tuple(form.system.to_working(u[:1])[0] for form, u in zip(forms, weak.refined.states, strict=True))

@@ -50,7 +50,7 @@ def guess_states(
         X = np.tile(levels, (len(mesh) + 1, 1))
         with np.errstate(all="ignore"):
             begin = problem.functions.g(mesh[:1], X[:1], problem.functions.select_parameters(p, k))[0]
-        prescribed = problem.functions.given & np.isfinite(begin)
+        prescribed = problem.functions.given_initial & np.isfinite(begin)
         # A state that begins at zero need not stay there: only a nonzero initial value shows its size.
         nonzero = prescribed & (begin != 0)
         X[:, nonzero] = begin[nonzero]
@@ -75,30 +75,32 @@ def guess_initial_values(problem: HiddenStateProblem, start: HiddenStateStart) -
     """Guess the initial values that are not given, for each trajectory, from the first states of a start."""
     meshes = problem.build_meshes()
     X = guess_states(problem, meshes, start.parameters, start.state_levels)
-    return tuple(problem.states_at(meshes, X, k)[0, ~problem.functions.given] for k in range(len(meshes)))
+    return tuple(problem.extract_states(meshes, X, k)[0, ~problem.functions.given_initial] for k in range(len(meshes)))
 
 
 def check_initial_values(problem: HiddenStateProblem, starts: list[HiddenStateStart]) -> None:
     """Raise `FitError` if the equations are not defined at the initial values of any start."""
     functions = problem.functions
-    if not functions.given.any():
+    if not functions.given_initial.any():
         return
     for k, q in enumerate(problem.data.trajectories):
-        t = np.array([problem.find_begin(k)])
+        t = np.array([problem.find_initial_time(k)])
         inputs = collect_inputs(problem.shared, problem.data, k)
         driven = None if inputs is None else inputs(t)
-        begin = np.full((1, len(functions.given)), np.nan)
+        begin = np.full((1, len(functions.given_initial)), np.nan)
         slopes = begin[0]
         with np.errstate(all="ignore"):
             for start in starts:
                 own, u0 = functions.select_parameters(start.parameters, k), start.state_levels[None]
-                begin = np.where(functions.given, functions.g(t, u0, own), np.abs(u0))
+                begin = np.where(functions.given_initial, functions.g(t, u0, own), np.abs(u0))
                 slopes = functions.f(t, begin, own, driven)[0]
                 if np.isfinite(slopes).all():
                     return
         states = problem.shared.states
         undefined = states[int(np.flatnonzero(~np.isfinite(slopes))[0])]
-        shown = ", ".join(f"{s}(0) = {v:g}" for s, v, g in zip(states, begin[0], functions.given, strict=True) if g)
+        shown = ", ".join(
+            f"{s}(0) = {v:g}" for s, v, g in zip(states, begin[0], functions.given_initial, strict=True) if g
+        )
         where = f" of {q.label}" if q.label else ""
         if problem.shared.steady is not None and not np.isfinite(begin).all():
             raise FitError(

@@ -58,7 +58,7 @@ def search(task: Task, start: StartPoint | None, min_decrease: float = 0.0) -> O
         stop=task.stop,
     )
     objective = best.value if np.isfinite(best.value) else np.inf
-    return Outcome(task.expand(best.x), objective, Status.of(best.stop), best.iterations, best.evaluations)
+    return Outcome(task.expand(best.x), objective, Status.from_stop(best.stop), best.iterations, best.evaluations)
 
 
 ESTIMATOR = Estimator("mle", "WENDy-MLE", search, check=check, options=("solver",))

@@ -37,7 +37,7 @@ from ..support.array_types import BoolArray, FloatArray
 from .discretisation_policy import DISCRETISATION
 from .estimation_problem import HiddenStateStart, RelaxationSettings, StartPoint, Task
 from .estimator import Estimator
-from .forward_residuals import PartlyObserved
+from .forward_residuals import PartlyObservedResiduals
 from .initial_guess import (
     check_initial_values,
     compute_natural_sizes,
@@ -266,7 +266,7 @@ def _search_from_solution(
     """
     problem, p = _get_hidden_state_problem(task), start.parameters
     meshes = problem.build_meshes()
-    solved = PartlyObserved(problem, SOLUTION_TOLERANCE, meshes=meshes).solve_on_mesh(
+    solved = PartlyObservedResiduals(problem, SOLUTION_TOLERANCE, meshes=meshes).solve_on_mesh(
         p, guess_initial_values(problem, start)
     )
     if solved is None:
@@ -449,7 +449,7 @@ def _build_refinement(task: Task, relaxed: RelaxedModel, latent: MeshStates, H: 
     with np.errstate(all="ignore"):
         r = -relaxed.compute_residual(point.p, point.X)
     data = problem.data.trajectories
-    states = [problem.states_at(meshes, point.X, k) for k in range(len(data))]
+    states = [problem.extract_states(meshes, point.X, k) for k in range(len(data))]
     return Refinement(
         covariance=invert_symmetric(H),
         sigma=sigma,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..optimize.least_squares import LeastSquares, Tolerances, solve_linear, solve_linear_bounded
+from ..optimize.least_squares import LeastSquaresResult, Tolerances, solve_linear, solve_linear_bounded
 from ..optimize.least_squares import least_squares as bounded_least_squares
 from ..results.status import Status
 from ..support.array_types import FloatArray
@@ -103,7 +103,10 @@ def _solve_linear_model(
 
 
 def _polish_solution(
-    residual: Callable[[FloatArray], FloatArray | None], jacobian: VectorFunction, solved: LeastSquares, task: Task
+    residual: Callable[[FloatArray], FloatArray | None],
+    jacobian: VectorFunction,
+    solved: LeastSquaresResult,
+    task: Task,
 ) -> FloatArray:
     """Take one more full Gauss–Newton step, and return the free parameters `(F,)`.
 

@@ -171,7 +171,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         outcome,
         estimate=solution.p,
         objective=0.5 * solution.misfit,
-        status=Status.of(solution.stop),
+        status=Status.from_stop(solution.stop),
         iterations=outcome.iterations + iterations,
         refined=_build_refinement(task, accepted.mesh, solution, accepted.nodes_per_sample, bias),
         rough=False,

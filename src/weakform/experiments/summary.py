@@ -20,7 +20,7 @@ import numpy as np
 from .. import problems
 from ..estimators import Status
 from ..files.model_file import parse_model
-from ..forward.cramer_rao import cramer_rao
+from ..forward.cramer_rao import compute_cramer_rao_bound
 from ..problems import Problem
 from ..support.array_types import FloatArray
 from ..support.errors import DataError, WeakformError
@@ -181,7 +181,7 @@ def compute_error_bound(problem: Problem, cell: Cell) -> FloatArray:
     assert data.truth is not None
     # The initial state is estimated, too, unless a state begins at exactly zero.
     try:
-        C = cramer_rao(
+        C = compute_cramer_rao_bound(
             problem.model,
             problem.parameters,
             problem.initial,

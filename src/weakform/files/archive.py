@@ -371,7 +371,7 @@ def _restore_fit(document: dict[str, Any]) -> FitResult:
         prior=prior,
         late=LateResults(profiles),
         population=_restore_population(f.get("population")),
-        trace=_restored_trace(f.get("trace")),
+        trace=_restore_trace(f.get("trace")),
         log_likelihood=float(f["log_likelihood"]),
         warnings=tuple(f["warnings"]),
         notes=tuple(f["notes"]),
@@ -414,7 +414,7 @@ def _restore_population(saved: dict[str, Any] | None) -> Population | None:
     return Population(tuple(effects), int(saved["rounds"]), bool(saved["converged"]))
 
 
-def _restored_trace(saved: list[dict[str, Any]] | None) -> Trace | None:
+def _restore_trace(saved: list[dict[str, Any]] | None) -> Trace | None:
     """Build the trace of a fit from its table in the file; None for files of versions before 1.3, which have none."""
     if saved is None:
         return None

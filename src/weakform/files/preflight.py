@@ -13,7 +13,7 @@ from ..basis import Local
 from ..collocation.hidden_state_problem import HiddenStateProblem
 from ..data.dataset import Dataset
 from ..data.matching import MatchedPair, match, match_all_states, note_misspelling
-from ..diagnostics.noise_checks import isolated_outliers
+from ..diagnostics.noise_checks import warn_of_isolated_outliers
 from ..diagnostics.warning_texts import MIN_SAMPLES_FOR_INTERVALS
 from ..estimators.start_points import map_to_bounds
 from ..forward.structural_identifiability import ForwardExperiment, FullyMeasuredExperiment, find_freedoms
@@ -105,7 +105,7 @@ def check_before_fit(file: ModelFile, data: Dataset) -> PreflightReport:
         if is_typo(name, earlier_name)
     ]
     warnings += [note for note in matched.data.notes if note not in data.notes]
-    warnings += isolated_outliers(matched.data)
+    warnings += warn_of_isolated_outliers(matched.data)
     warnings += _describe_freedoms(resolved, matched.data, latent)
     if latent is not None:
         _suggest_lognormal(matched.data, warnings)

@@ -29,7 +29,7 @@ from ..results.records import BasisSummary
 from ..support.progress import Callback
 from ..support.progress_bar import provide_watch
 from ..weak.weak_problem import Basis
-from .fallback import Climb, climb
+from .fallback import LadderResult, run_ladder
 from .fit_arguments import check_arguments
 from .mixed_effects import fit_mixed_effects
 from .preparation import prepare
@@ -152,7 +152,7 @@ def fit(
         )
         with use_single_thread():
             prepared = prepare(resolved, matched, estimator, chosen, Local() if basis is None else basis, watch=watch)
-            climbed = climb(resolved, matched, prepared, starts, seed)
+            climbed = run_ladder(resolved, matched, prepared, starts, seed)
         all_units = {**(dict(units) if units else {}), **resolved.units}
         return _make_result(resolved, climbed, _Call(seed, time.monotonic() - begin, all_units))
 
@@ -166,7 +166,7 @@ class _Call:
     units: dict[str, str]
 
 
-def _make_result(parameters: ResolvedParameters, climbed: Climb, call: _Call) -> FitResult:
+def _make_result(parameters: ResolvedParameters, climbed: LadderResult, call: _Call) -> FitResult:
     """Build the result from the attempt that is reported."""
     attempt = climbed.attempt
     searched, quantified, judgement = attempt.searched, attempt.quantified, attempt.judgement

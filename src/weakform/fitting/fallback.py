@@ -24,13 +24,13 @@ from ..results.records import Alternative
 from ..results.status import Status
 from ..results.trace import FAILED, NOT_TAKEN, SKIPPED, TAKEN, Trace, TraceStep
 from ..support.errors import FitError, UndefinedError
-from .policy import POLICY, FallbackPolicy
+from .policy import FALLBACK_POLICY, FallbackPolicy
 from .preparation import Prepared
-from .strategies import Abandoned, Attempt, Context, Decision, Strategy, ladder_of
+from .strategies import Abandoned, Attempt, Context, Decision, Strategy, get_ladder
 
 
 @dataclass(frozen=True)
-class Climb:
+class LadderResult:
     """The outcome of the strategies of a method.
 
     Attributes
@@ -48,14 +48,14 @@ class Climb:
     note: str
 
 
-def climb(
+def run_ladder(
     parameters: ResolvedParameters,
     matched: MatchedPair,
     prepared: Prepared,
     starts: int | None,
     seed: int,
-    policy: FallbackPolicy = POLICY,
-) -> Climb:
+    policy: FallbackPolicy = FALLBACK_POLICY,
+) -> LadderResult:
     """Run the strategies of a method in their order and choose the best attempt.
 
     Parameters
@@ -81,49 +81,51 @@ def climb(
     method = prepared.estimator.name
     steps: list[TraceStep] = []
     rows: list[int] = []  # the index in `steps` of each attempt
-    for strategy in ladder_of(prepared.estimator):
+    for strategy in get_ladder(prepared.estimator):
         decision = strategy.applies(context)
-        if not decision.go:
-            steps.append(TraceStep(strategy.name, SKIPPED, decision.why))
+        if not decision.should_run:
+            steps.append(TraceStep(strategy.name, SKIPPED, decision.reason))
             continue
         begin = time.monotonic()
         try:
             for result in strategy.run(context):
                 end = time.monotonic()
-                steps.append(_step_of(strategy, decision, result, end - begin))
+                steps.append(_make_step(strategy, decision, result, end - begin))
                 begin = end
                 if isinstance(result, Attempt):
                     rows.append(len(steps) - 1)
                     attempts = (*context.attempts, result)
-                    context = replace(context, attempts=attempts, best=choose(attempts, policy)[0])
+                    context = replace(context, attempts=attempts, best=choose_attempt(attempts, policy)[0])
         except UndefinedError as error:
             # The model is undefined at the data. The relaxed model may still work: its states on a mesh may differ from
             # the data.
             context = replace(context, refusal=context.refusal or error)
-            steps.append(_failed_step(strategy, decision, method, str(error), begin))
+            steps.append(_make_failed_step(strategy, decision, method, str(error), begin))
         except FitError as error:
             if not context.attempts and context.refusal is None:
                 raise  # there is nothing else to report; the error says what to change
-            steps.append(_failed_step(strategy, decision, method, str(error), begin))
+            steps.append(_make_failed_step(strategy, decision, method, str(error), begin))
         except (np.linalg.LinAlgError, ArithmeticError) as error:
             reason = f"a numerical error occurred: {error}"
-            steps.append(_failed_step(strategy, decision, method, reason, begin))
+            steps.append(_make_failed_step(strategy, decision, method, reason, begin))
     if not context.attempts:
         raise context.refusal or FitError(
             "No fit: "
             + "; ".join(f"{step.strategy}: {step.reason}" for step in steps if step.decision == FAILED)
             + ". Give bounds, or a start, that keep the equations finite."
         )
-    winner, position, reasons = choose(context.attempts, policy)
+    winner, position, reasons = choose_attempt(context.attempts, policy)
     for k, (row, reason) in enumerate(zip(rows, reasons, strict=True)):
         steps[row] = replace(steps[row], decision=TAKEN if k == position else NOT_TAKEN, reason=reason)
     taken = steps[rows[position]]
     steps[rows[position]] = replace(taken, status=winner.status.name)
     note = write_note(context, winner, taken.trigger) if position else ""
-    return Climb(winner, Trace(tuple(steps)), note)
+    return LadderResult(winner, Trace(tuple(steps)), note)
 
 
-def choose(attempts: tuple[Attempt, ...], policy: FallbackPolicy = POLICY) -> tuple[Attempt, int, tuple[str, ...]]:
+def choose_attempt(
+    attempts: tuple[Attempt, ...], policy: FallbackPolicy = FALLBACK_POLICY
+) -> tuple[Attempt, int, tuple[str, ...]]:
     """Choose the attempt that is reported.
 
     Returns
@@ -205,23 +207,23 @@ def add_alternatives(winner: Attempt, attempts: tuple[Attempt, ...]) -> Attempt:
     return replace(winner, searched=searched, judgement=judgement)
 
 
-def _failed_step(strategy: Strategy, decision: Decision, method: str, reason: str, begin: float) -> TraceStep:
+def _make_failed_step(strategy: Strategy, decision: Decision, method: str, reason: str, begin: float) -> TraceStep:
     """Return the step of a strategy that ended in an error."""
     seconds = time.monotonic() - begin
-    return TraceStep(strategy.name, FAILED, reason, trigger=decision.why, method=method, seconds=seconds)
+    return TraceStep(strategy.name, FAILED, reason, trigger=decision.reason, method=method, seconds=seconds)
 
 
-def _step_of(strategy: Strategy, decision: Decision, result: Attempt | Abandoned, seconds: float) -> TraceStep:
+def _make_step(strategy: Strategy, decision: Decision, result: Attempt | Abandoned, seconds: float) -> TraceStep:
     """Return the step of an attempt, or of a try that produced none."""
     if isinstance(result, Abandoned):
         return TraceStep(
-            strategy.name, NOT_TAKEN, result.reason, trigger=decision.why, seconds=seconds, starts=result.starts
+            strategy.name, NOT_TAKEN, result.reason, trigger=decision.reason, seconds=seconds, starts=result.starts
         )
     return TraceStep(
         strategy.name,
         NOT_TAKEN,
         reason="",
-        trigger=decision.why,
+        trigger=decision.reason,
         method=result.searched.estimator.name,
         seconds=seconds,
         starts=len(result.searched.records),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..diagnostics.aliasing import aliased_states
+from ..diagnostics.aliasing import warn_of_aliasing
 from ..diagnostics.fit_verdict import Evidence, decide_status, is_constant
 from ..diagnostics.goodness import (
     MIN_SAMPLES_FOR_WEAK_TEST,
@@ -16,8 +16,8 @@ from ..diagnostics.goodness import (
     find_misfits,
     is_only_sigma_wrong,
 )
-from ..diagnostics.noise_checks import NoiseFindings, check_noise, isolated_outliers
-from ..diagnostics.poles import crossed_poles
+from ..diagnostics.noise_checks import NoiseFindings, check_noise, warn_of_isolated_outliers
+from ..diagnostics.poles import warn_of_crossed_poles
 from ..diagnostics.practical_identifiability import find_unidentifiable_directions, is_noise_unknown
 from ..diagnostics.uncertainty import EstimateUncertainty
 from ..diagnostics.warning_texts import (
@@ -34,7 +34,7 @@ from ..support.array_types import FloatArray
 from ..weak.batched_forms import standardise_forms
 from ..weak.weak_form import WeakForm
 from .multistart import SearchResult
-from .policy import POLICY, FallbackPolicy
+from .policy import FALLBACK_POLICY, FallbackPolicy
 
 MIN_LOG_RATIO_OF_SIGMAS = 0.2
 """Difference of the logarithms of two estimates of σ. Above, weak residuals are standardised by the σ of the fit in
@@ -74,7 +74,7 @@ def judge(
     searched: SearchResult,
     quantified: EstimateUncertainty,
     forms: tuple[WeakForm, ...] = (),
-    policy: FallbackPolicy = POLICY,
+    policy: FallbackPolicy = FALLBACK_POLICY,
 ) -> Judgement:
     """Test the model against the data, describe what is wrong or doubtful, and decide the status.
 
@@ -116,8 +116,8 @@ def judge(
         weak_residuals and refined is None and (data.sigma is not None or data.samples >= MIN_SAMPLES_FOR_WEAK_TEST)
     )
     scores = np.concatenate([r.ravel() for _, r in weak_residuals]) if has_scores else np.zeros(1)
-    poles = () if refined is None else crossed_poles(task, best.estimate, refined.states)
-    aliased = () if refined is None else aliased_states(task, best.estimate, refined.states)
+    poles = () if refined is None else warn_of_crossed_poles(task, best.estimate, refined.states)
+    aliased = () if refined is None else warn_of_aliasing(task, best.estimate, refined.states)
     single_start = warn_of_single_best_start(searched, policy)
     freedoms = find_unidentifiable_directions(parameters, task, best, is_rejected) if converged else ()
     without_freedom = is_noise_unknown(task, refined)
@@ -152,7 +152,7 @@ def judge(
     )
     status = decide_status(best.status, evidence)
     if not (status.success or noise.sentences or searched.noise_free):
-        warnings = (*isolated_outliers(data), *warnings)
+        warnings = (*warn_of_isolated_outliers(data), *warnings)
     if weak_residuals and refined is not None and not is_rejected:
         weak_residuals = (
             _standardise_by_fit(problem.forms, best.estimate, problem.sigma, refined.sigma) or weak_residuals
@@ -214,29 +214,29 @@ def _standardise_by_fit(
     return standardise_forms([replace(form, variance=form.variance * ratio**2) for form in forms], p)
 
 
-def unexplained_share_exceeds(searched: SearchResult, share: float, policy: FallbackPolicy = POLICY) -> bool:
+def unexplained_share_exceeds(searched: SearchResult, share: float, policy: FallbackPolicy = FALLBACK_POLICY) -> bool:
     """Return True if a short series of unknown σ has residuals larger than `share` of some column's spread.
 
     In such a series large residuals may be noise or a wrong optimum: no test can tell them apart.
     """
     refined, problem = searched.best.refined, searched.task.problem
-    if refined is None or not is_short(searched, policy) or problem.data.sigma is not None:
+    if refined is None or not is_short_series(searched, policy) or problem.data.sigma is not None:
         return False
     return bool((refined.sigma > share * problem.spread).any())
 
 
-def largest_unexplained_share(searched: SearchResult) -> float:
+def compute_largest_unexplained_share(searched: SearchResult) -> float:
     """Return the largest residual standard deviation of any column, as a share of the column's spread."""
     refined = searched.best.refined
     return np.nan if refined is None else float(np.max(refined.sigma / searched.task.problem.spread))
 
 
-def is_short(searched: SearchResult, policy: FallbackPolicy = POLICY) -> bool:
+def is_short_series(searched: SearchResult, policy: FallbackPolicy = FALLBACK_POLICY) -> bool:
     """Return True if the longest trajectory has too few samples to tell large residuals from noise."""
     return max(len(q.times) for q in searched.task.problem.data.trajectories) < policy.short_series
 
 
-def warn_of_single_best_start(searched: SearchResult, policy: FallbackPolicy = POLICY) -> tuple[str, ...]:
+def warn_of_single_best_start(searched: SearchResult, policy: FallbackPolicy = FALLBACK_POLICY) -> tuple[str, ...]:
     """Warn if only one of several starts reached the best likelihood, and a better optimum is likely.
 
     It is likely if the equations were solved, which only works near the solution, or if a short series is left with

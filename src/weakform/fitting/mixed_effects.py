@@ -165,8 +165,8 @@ def fit_mixed_effects(
     ]
     shared = {**arguments, "local": user_local, "log": list(dict.fromkeys(log))}
     arguments = {**arguments, "local": local, "log": list(dict.fromkeys(log))}
-    result = _first_fit(fit, model, data, arguments, shared, effects)
-    modes, covariances = _subject_modes(result, effects)
+    result = _fit_first_round(fit, model, data, arguments, shared, effects)
+    modes, covariances = _get_subject_modes(result, effects)
     mean = np.median(modes, axis=0)
     # A spread of logarithms is relative already; that of a normal effect is in units of the subjects' scatter.
     unit = np.where(effects.log, 1.0, np.maximum(modes.std(axis=0), 1e-12))
@@ -179,9 +179,9 @@ def fit_mixed_effects(
         start = {
             name: float(p) for name, p, fixed in zip(result, result.estimate, result.fixed, strict=True) if not fixed
         }
-        priors = {**(arguments.get("priors") or {}), **_population_priors(result, effects, mean, spread)}
+        priors = {**(arguments.get("priors") or {}), **_build_population_priors(result, effects, mean, spread)}
         result = fit(model, data, **{**arguments, "priors": priors, "start": start, "starts": 1})
-        modes, covariances = _subject_modes(result, effects)
+        modes, covariances = _get_subject_modes(result, effects)
         b, C = _remove_prior(modes, covariances, mean, spread)
         population = _estimate_population(b, C, spread, unit)
         change = max(
@@ -197,7 +197,7 @@ def fit_mixed_effects(
     return replace(result, population=record)
 
 
-def _first_fit(
+def _fit_first_round(
     fit: Callable[..., FitResult],
     model: Model,
     data: Dataset,
@@ -235,28 +235,28 @@ def _first_fit(
     return fit(model, data, **arguments)
 
 
-def _subject_positions(fit: FitResult, effects: _Effects) -> FloatArray:
+def _get_subject_positions(fit: FitResult, effects: _Effects) -> FloatArray:
     """Return the position of each subject's values among all parameters, `(subjects, q)`."""
     assert fit.shared is not None
     assert fit.index is not None
     return np.asarray(fit.index[:, [fit.shared.parameters.index(name) for name in effects.names]])
 
 
-def _subject_modes(fit: FitResult, effects: _Effects) -> tuple[FloatArray, FloatArray]:
+def _get_subject_modes(fit: FitResult, effects: _Effects) -> tuple[FloatArray, FloatArray]:
     """Return the subjects' estimates `(n, q)` in the coordinates of the effects, and their covariances `(n, q, q)`."""
-    positions, p = _subject_positions(fit, effects), fit.estimate
+    positions, p = _get_subject_positions(fit, effects), fit.estimate
     size = np.where(effects.log, p[positions], 1.0)
     modes = np.where(effects.log, np.log(np.maximum(p[positions], 1e-300)), p[positions])
     blocks = np.nan_to_num(fit.covariance[positions[:, :, None], positions[:, None, :]], nan=0.0, posinf=1e6)
     return modes, np.asarray(blocks / (size[:, :, None] * size[:, None, :]))
 
 
-def _population_priors(
+def _build_population_priors(
     fit: FitResult, effects: _Effects, mean: FloatArray, spread: FloatArray
 ) -> dict[str, tuple[str, float, float]]:
     """Return the population as a prior of each subject's parameters, as `fit` takes priors."""
     priors = {}
-    for row in _subject_positions(fit, effects):
+    for row in _get_subject_positions(fit, effects):
         for j, kind, m, s in zip(row, effects.kinds, mean, spread, strict=True):
             centre = float(np.exp(m)) if kind == "lognormal" else float(m)
             priors[fit.model.parameters[int(j)]] = (kind, centre, float(s))

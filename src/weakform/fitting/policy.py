@@ -62,13 +62,13 @@ class FallbackPolicy:
     optima that fit equally well make a fit UNDETERMINED. By judgement; `tests/test_hidden.py` has a model with two
     rates that fit nearly as well when exchanged."""
 
-    distinct_places: float = 0.1
+    distinct_end_points: float = 0.1
     """Relative difference of parameters. Above, the equations are solved from both of two end points. By judgement."""
 
-    max_places: int = 3
+    max_end_points: int = 3
     """End points from which the equations are solved, at most. By judgement: each costs an output-error fit."""
 
-    horizon_places: int = 2
+    max_horizon_starts: int = 2
     """End points of the first search from which a growing horizon is tried, at most. By judgement."""
 
     nearby_iterations: int = 40
@@ -76,5 +76,5 @@ class FallbackPolicy:
     that is not near."""
 
 
-POLICY = FallbackPolicy()
+FALLBACK_POLICY = FallbackPolicy()
 """The policy that `fit` uses."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..basis import Local
 from ..data.matching import MatchedPair
-from ..diagnostics.data_likelihood import log_likelihood
+from ..diagnostics.data_likelihood import compute_log_likelihood
 from ..diagnostics.uncertainty import EstimateUncertainty, quantify_uncertainty
 from ..estimators import Estimator, Options, output_error, relaxed_model, wendy
 from ..estimators.growing_horizon import fit_growing_horizon
@@ -27,9 +27,9 @@ from ..results.status import Status
 from ..support.array_types import FloatArray
 from ..support.errors import FitError, UndefinedError
 from ..weak.weak_form import WeakForm
-from .judgement import Judgement, is_short, judge, largest_unexplained_share, unexplained_share_exceeds
+from .judgement import Judgement, compute_largest_unexplained_share, is_short_series, judge, unexplained_share_exceeds
 from .multistart import SearchResult, estimate_with_narrow_functions, reaches_noise, refine, search
-from .policy import POLICY, FallbackPolicy
+from .policy import FALLBACK_POLICY, FallbackPolicy
 from .preparation import Prepared, prepare
 
 
@@ -46,8 +46,8 @@ class Decision:
         reason.
     """
 
-    go: bool
-    why: str
+    should_run: bool
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Attempt:
     @cached_property
     def log_likelihood(self) -> float:
         """Log-likelihood of the data; NaN for methods without one and for noise-free data."""
-        return log_likelihood(self.searched.task, self.searched.best.refined, self.searched.noise_free)
+        return compute_log_likelihood(self.searched.task, self.searched.best.refined, self.searched.noise_free)
 
     @property
     def p_value(self) -> float:
@@ -143,7 +143,7 @@ class Context:
     attempts: tuple[Attempt, ...] = ()
     best: Attempt | None = None
     refusal: UndefinedError | None = None
-    policy: FallbackPolicy = POLICY
+    policy: FallbackPolicy = FALLBACK_POLICY
 
     @property
     def first(self) -> Attempt:
@@ -155,7 +155,7 @@ class Context:
         """Weak forms of the first attempt; they show where a model fails if the method has none of its own."""
         return self.first.searched.task.problem.forms if self.attempts else ()
 
-    def fallback_options(self) -> Options:
+    def build_fallback_options(self) -> Options:
         """Options of a fallback: the time that remains, and what the user set for every method."""
         task = self.prepared.task
         options = task.options
@@ -281,7 +281,7 @@ def chosen_method_applies(context: Context) -> Decision:
         return Decision(False, "the model is undefined at every start of the coarse search")
     if context.attempts:
         return Decision(False, "the estimate of the coarse search was accepted")
-    return Decision(True, "the coarse search was not accepted" if coarse_search_applies(context).go else "")
+    return Decision(True, "the coarse search was not accepted" if coarse_search_applies(context).should_run else "")
 
 
 def run_chosen_method(context: Context) -> Iterator[Attempt | Abandoned]:
@@ -314,13 +314,13 @@ def describe_doubt(attempt: Attempt, policy: FallbackPolicy) -> str:
     if not status.success:
         return f"{who} ended with the status {status.name}"
     if unexplained_share_exceeds(attempt.searched, policy.unexplained_for_retry, policy):
-        share = largest_unexplained_share(attempt.searched)
+        share = compute_largest_unexplained_share(attempt.searched)
         return f"{who} converged but left {share:.0%} of a column's spread unexplained in a short series"
     agreeing = attempt.count_agreeing_starts(policy)
     return f"only {agreeing} start{'s' * (agreeing != 1)} reached the best likelihood of {who}"
 
 
-def is_settled(context: Context, repeats_method: bool) -> str:
+def explain_why_settled(context: Context, repeats_method: bool) -> str:
     """Return why the best attempt so far needs no fallback, as a clause; an empty string if it may need one.
 
     Parameters
@@ -341,7 +341,7 @@ def is_settled(context: Context, repeats_method: bool) -> str:
     return ""
 
 
-def reaches_noise_of_long_series(context: Context) -> str:
+def explain_why_noise_is_reached(context: Context) -> str:
     """Return why another search cannot help, as a clause; an empty string if it can.
 
     It cannot if the residuals are white and at the noise level in a series that is not short. In a short series a wrong
@@ -349,7 +349,7 @@ def reaches_noise_of_long_series(context: Context) -> str:
     """
     best = context.best
     assert best is not None
-    if not is_short(best.searched, context.policy) and reaches_noise(best.searched):
+    if not is_short_series(best.searched, context.policy) and reaches_noise(best.searched):
         return "the residuals are white and as small as the noise, so that no search can improve the fit"
     return ""
 
@@ -386,12 +386,12 @@ def run_growing_horizon(context: Context) -> Iterator[Attempt | Abandoned]:
     """Yield output-error fits over a growing horizon, from the best end points of the first search."""
     task, policy = context.prepared.task, context.policy
     estimator = replace(output_error.ESTIMATOR, search=fit_growing_horizon)
-    options = context.fallback_options()
+    options = context.build_fallback_options()
     prepared = prepare(context.parameters, context.matched, estimator, options, Local(), watch=task.stop)
     if not prepared.task.problem.forms:  # too few samples, or an input that jumps between two samples
         yield Abandoned("there is no weak form of the data")
         return
-    for record in context.first.searched.records[: policy.horizon_places]:
+    for record in context.first.searched.records[: policy.max_horizon_starts]:
         guess = task.scale.to_working(record.estimate)
         try:
             attempt = make_attempt(
@@ -414,7 +414,7 @@ def relaxed_model_applies(context: Context) -> Decision:
         return Decision(False, obstacle)
     if context.best is None:
         return Decision(True, "the model is undefined at every start of the chosen method")
-    obstacle = is_settled(context, repeats_method=False) or reaches_noise_of_long_series(context)
+    obstacle = explain_why_settled(context, repeats_method=False) or explain_why_noise_is_reached(context)
     if obstacle:
         return Decision(False, obstacle)
     if is_stiff_for_collocation(context):
@@ -428,7 +428,7 @@ def run_relaxed_model(context: Context) -> Iterator[Attempt | Abandoned]:
     if task.stop():
         yield Abandoned("the time limit is reached")
         return
-    options = context.fallback_options()
+    options = context.build_fallback_options()
     estimator, starts = relaxed_model.ESTIMATOR, context.starts
     prepared = prepare(context.parameters, context.matched, estimator, options, Local(), watch=task.stop)
     if starts is None:
@@ -451,7 +451,7 @@ def more_starts_apply(context: Context) -> Decision:
         return Decision(False, "there is no earlier attempt to improve on")
     if obstacle := find_obstacle(context):
         return Decision(False, obstacle)
-    obstacle = is_settled(context, repeats_method=True) or reaches_noise_of_long_series(context)
+    obstacle = explain_why_settled(context, repeats_method=True) or explain_why_noise_is_reached(context)
     if obstacle:
         return Decision(False, obstacle)
     policy, best = context.policy, context.best
@@ -476,7 +476,7 @@ def run_more_starts(context: Context) -> Iterator[Attempt | Abandoned]:
         yield Abandoned("the time limit is reached")
         return
     estimator = context.prepared.estimator
-    options = context.fallback_options()
+    options = context.build_fallback_options()
     prepared = prepare(context.parameters, context.matched, estimator, options, Local(), watch=task.stop)
     starts = policy.extra_starts_if_refuted if is_refuted(best) else policy.extra_starts
     yield make_attempt(context, MORE_STARTS.name, prepared, starts, context.seed + 1, context.forms)
@@ -498,7 +498,7 @@ def output_error_nearby_applies(context: Context) -> Decision:
         return Decision(False, "there is no earlier attempt to start from")
     if context.best.status.sound:
         return Decision(False, "the states of the best attempt already obey the model")
-    obstacle = is_settled(context, repeats_method=False) or reaches_noise_of_long_series(context)
+    obstacle = explain_why_settled(context, repeats_method=False) or explain_why_noise_is_reached(context)
     if obstacle:
         return Decision(False, obstacle)
     return Decision(True, describe_doubt(context.best, context.policy))
@@ -507,7 +507,7 @@ def output_error_nearby_applies(context: Context) -> Decision:
 def run_output_error_nearby(context: Context) -> Iterator[Attempt | Abandoned]:
     """Yield output-error fits from the end points of earlier attempts, each for a few iterations."""
     task, policy = context.prepared.task, context.policy
-    options = context.fallback_options()
+    options = context.build_fallback_options()
     limit = options.max_iterations
     options = replace(options, max_iterations=min(policy.nearby_iterations, limit or policy.nearby_iterations))
     # Other end points of the first search may fit as well as its best.
@@ -539,9 +539,9 @@ def keep_distinct(points: tuple[FloatArray, ...], policy: FallbackPolicy) -> tup
     """Return the first `max_places` finite points `(J,)` that differ by more than `distinct_places`."""
     kept: list[FloatArray] = []
     for p in points:
-        if np.isfinite(p).all() and not any(np.allclose(p, q, rtol=policy.distinct_places) for q in kept):
+        if np.isfinite(p).all() and not any(np.allclose(p, q, rtol=policy.distinct_end_points) for q in kept):
             kept.append(p)
-    return tuple(kept[: policy.max_places])
+    return tuple(kept[: policy.max_end_points])
 
 
 COARSE_SEARCH = Strategy(
@@ -597,6 +597,6 @@ LADDERS: dict[str, tuple[Strategy, ...]] = {
 """Strategies in the order in which they are tried, by the name of the method."""
 
 
-def ladder_of(estimator: Estimator) -> tuple[Strategy, ...]:
+def get_ladder(estimator: Estimator) -> tuple[Strategy, ...]:
     """Return the strategies of a method, in the order in which they are tried."""
     return LADDERS.get(estimator.name, DEFAULT_LADDER)

@@ -23,7 +23,7 @@ BOUND_EVALUATIONS = 20_000_000
 computed once, and without it a study has no reference. By judgement."""
 
 
-def cramer_rao(
+def compute_cramer_rao_bound(
     model: Model,
     p: ArrayLike,
     initial: ArrayLike,

@@ -46,7 +46,7 @@ class ScheduledJump:
     """
 
     time: float
-    by_p: FloatArray
+    time_by_parameters: FloatArray
     event: int
 
 
@@ -73,13 +73,15 @@ class Jumps:
         self._switches = list(model.switches.values())
         self._switched = [model.find_firing_time(trigger) for trigger in self._switches]
         varying = {se.Symbol(name) for name in ("t", *model.states, *model.inputs)}
-        self.by_state = [k for k, time in enumerate(self._times) if time is None]
+        self.state_dependent_events = [k for k, time in enumerate(self._times) if time is None]
         # A switch that depends on parameters alone never changes along a solution.
-        self.modes = [
+        self.state_dependent_switches = [
             k for k, time in enumerate(self._switched) if time is None and self._switches[k].free_symbols & varying
         ]
         self._maps: dict[Any, ExpressionMap] = {}
-        self._watched = [triggers[k] for k in self.by_state] + [self._switches[k] for k in self.modes]
+        self._watched = [triggers[k] for k in self.state_dependent_events] + [
+            self._switches[k] for k in self.state_dependent_switches
+        ]
         # A trigger is evaluated without inputs, so that one that depends on an input would silently never fire.
         for name in model.inputs:
             if any(se.Symbol(name) in trigger.free_symbols for trigger in self._watched):
@@ -151,7 +153,7 @@ class Jumps:
         slack = np.array([0.0 if time is None else TIME_ROUNDING * max(1.0, abs(t)) for time in self._switched])
         switches: FloatArray = (g >= -slack).astype(float)
         if before is not None:
-            switches[self.modes] = before[self.modes]
+            switches[self.state_dependent_switches] = before[self.state_dependent_switches]
         return switches
 
     def evaluate_triggers(self, t: float, u: FloatArray, p: FloatArray) -> FloatArray:
@@ -256,8 +258,8 @@ class Jumps:
         for jump in self.list_scheduled_jumps(p):
             if jump.event >= 0:
                 held[jump.event] = jump.time < t
-        if self.by_state:
-            held[self.by_state] = self.evaluate_triggers(t, u, p)[: len(self.by_state)] >= 0
+        if self.state_dependent_events:
+            held[self.state_dependent_events] = self.evaluate_triggers(t, u, p)[: len(self.state_dependent_events)] >= 0
         return held
 
 

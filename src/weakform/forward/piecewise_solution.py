@@ -249,9 +249,9 @@ class PiecewiseSolver:
         ]
         done = np.array([event.waits for event in jumps.events], dtype=bool) if held is None else held
         due = [jump for jump in due if not done[jump.event]]
-        rows = {jump.event: self._pad_time_derivative(jump.by_p) for jump in due}
+        rows = {jump.event: self._pad_time_derivative(jump.time_by_parameters) for jump in due}
         self._apply_events(list(rows), rows)
-        if jumps.by_state:
+        if jumps.state_dependent_events:
             self.held = self._find_holding_events() & done
             self._apply_caused_events(None)
 
@@ -306,13 +306,13 @@ class PiecewiseSolver:
         """Solve up to an edge, or up to the first zero of a watched trigger; return False if that failed."""
         from scipy.integrate import solve_ivp
 
-        jumps, p, n = self.setting.jumps, self.setting.p, len(self.setting.jumps.by_state)
+        jumps, p, n = self.setting.jumps, self.setting.p, len(self.setting.jumps.state_dependent_events)
         inside, nodes = self._find_nodes(edge)
-        modes = self.inputs[self.switches][jumps.modes]
+        modes = self.inputs[self.switches][jumps.state_dependent_switches]
         watched = []
-        for k in range(n + len(jumps.modes)):
+        for k in range(n + len(jumps.state_dependent_switches)):
             # A condition that holds is watched for its end, any other one for its beginning.
-            on = modes[k - n] != 0 if k >= n else self.held[jumps.by_state[k]]
+            on = modes[k - n] != 0 if k >= n else self.held[jumps.state_dependent_events[k]]
             watched.append(_WatchedTrigger(jumps, k, p, self.D, self.now, -1.0 if on else 1.0))
         try:
             solved = solve_ivp(
@@ -343,7 +343,7 @@ class PiecewiseSolver:
         if self.columns > 1:
             S = self.y[self.D :].reshape(-1, self.D).T
             row = jumps.differentiate_time(which, self.now, self.y[: self.D], p, S, f)
-        event = jumps.by_state[which] if which < n else -1
+        event = jumps.state_dependent_events[which] if which < n else -1
         if event >= 0 and self.held[event]:  # its condition has ended, so that it may happen again
             self.held[event] = False
         elif event >= 0:
@@ -353,7 +353,7 @@ class PiecewiseSolver:
             self._apply_events(fired, dict.fromkeys(fired, row))
             self._apply_caused_events(row)
         else:
-            position = self.switches.start + jumps.modes[which - n]
+            position = self.switches.start + jumps.state_dependent_switches[which - n]
             self.inputs[position] = 1.0 - self.inputs[position]
             self._update_at_switch(f, row)
         near = np.abs(self.times - self.now) <= SAMPLE_AT_EVENT * max(abs(self.now), float(np.ptp(self.times)))
@@ -373,11 +373,16 @@ class PiecewiseSolver:
         switched = jumps.evaluate_switches(self.now, self.y[: self.D], p, self.inputs[self.switches])
         if (switched != self.inputs[self.switches]).any():
             row = next(
-                (self._pad_time_derivative(jump.by_p) for jump in due if jump.event < 0 and jump.by_p.any()), None
+                (
+                    self._pad_time_derivative(jump.time_by_parameters)
+                    for jump in due
+                    if jump.event < 0 and jump.time_by_parameters.any()
+                ),
+                None,
             )
             self.inputs[self.switches] = switched
             self._update_at_switch(f, row)
-        rows = {jump.event: self._pad_time_derivative(jump.by_p) for jump in due if jump.event >= 0}
+        rows = {jump.event: self._pad_time_derivative(jump.time_by_parameters) for jump in due if jump.event >= 0}
         self._apply_events(list(rows), rows)
         self._apply_caused_events(next((row for row in rows.values() if row is not None), None))
 
@@ -398,7 +403,7 @@ class PiecewiseSolver:
     def _apply_caused_events(self, row: FloatArray | None) -> None:
         """Apply the events whose condition a jump has made true, repeatedly; `row` is `dτ` of that jump."""
         jumps = self.setting.jumps
-        for _ in range(MAX_EVENTS if jumps.by_state else 0):
+        for _ in range(MAX_EVENTS if jumps.state_dependent_events else 0):
             holding = self._find_holding_events()
             self.held &= holding
             fired = [int(k) for k in np.flatnonzero(holding & ~self.held)]
@@ -416,7 +421,7 @@ class PiecewiseSolver:
         held = np.zeros(len(jumps.events), dtype=bool)
         g = jumps.evaluate_triggers(self.now, u, p)
         f = self.evaluate_rhs(self.y, self.now)[: self.D].copy()
-        for k, event in enumerate(jumps.by_state):
+        for k, event in enumerate(jumps.state_dependent_events):
             rate = jumps.compute_trigger_rate(k, self.now, u, p, f)
             near = abs(g[k]) <= TRIGGER_AT_ZERO * max(abs(rate) * max(abs(self.now), 1.0), 1e-300)
             held[event] = rate >= 0 if near else g[k] >= 0

@@ -316,9 +316,9 @@ class SteadyInitialValues(ExpressionMap):
         Initial values from which it comes to rest.
     """
 
-    def __init__(self, model: Model, begins: ExpressionMap) -> None:
+    def __init__(self, model: Model, initial_map: ExpressionMap) -> None:
         super().__init__([se.Integer(0)] * len(model.states), model.states, model.driving_names, model.parameters)
-        self.model, self.begins = model.resting_model, begins
+        self.model, self.initial_map = model.resting_model, initial_map
 
     def linearise(
         self, t: FloatArray, u: FloatArray, p: FloatArray, inputs: FloatArray | None = None
@@ -340,7 +340,7 @@ class SteadyInitialValues(ExpressionMap):
             Zeros.
         by_parameters : ndarray, (n, D, J)
         """
-        first, _, by_p = self.begins.linearise(t, u, p, inputs)
+        first, _, by_p = self.initial_map.linearise(t, u, p, inputs)
         n, D, J = len(t), self.D, self.J
         values, slopes = np.full((n, D), np.nan), np.zeros((n, D, J))
         for k in range(n):

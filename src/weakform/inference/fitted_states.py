@@ -35,7 +35,7 @@ UNDETERMINED_RELATIVE_ERROR = 100.0
 whatever inherits that error is recognised. By judgement."""
 
 
-def is_complete(fit: FitResult) -> bool:
+def is_fully_measured(fit: FitResult) -> bool:
     """Return True if every state is measured directly, and the fit has no given initial values and no mesh."""
     return fit.data.names == fit.model.states and not fit.model.initial and not fit.nodes
 
@@ -45,7 +45,7 @@ def get_system(fit: FitResult, k: int) -> System:
 
     It is in working coordinates if all states are measured, else in the coordinates of the model.
     """
-    if is_complete(fit):
+    if is_fully_measured(fit):
         return build_system(fit.model, fit.data, k)
     # Gaussian noise has the identity as its transform: working coordinates are those of the model.
     plain = ("gaussian",) * len(fit.model.states)
@@ -155,7 +155,7 @@ class MeasuredColumns:
 
 def compute_fitted_columns(fit: FitResult, k: int) -> FloatArray:
     """Compute the fitted values of the measured columns at the samples of trajectory k, `(time, K)`."""
-    if is_complete(fit):
+    if is_fully_measured(fit):
         return fit.denoised[k]
     return MeasuredColumns.select(fit, k, with_states=True).compute_values(
         fit.data.trajectories[k].times, fit.denoised[k]
@@ -275,7 +275,7 @@ def compute_joint_covariance(fit: FitResult, k: int, C: FloatArray) -> tuple[Flo
     coordinates = get_system(fit, k)
     slope = coordinates.compute_slopes(u0[None])[0]
     by_x0, by_p = solution.by_initial[before:] @ slope, solution.by_parameters[before:]
-    if is_complete(fit):
+    if is_fully_measured(fit):
         K0, Kp = coordinates.divide_by_slopes(states, by_x0), coordinates.divide_by_slopes(states, by_p)
         E, G = np.eye(D), np.zeros((D, J))
     else:

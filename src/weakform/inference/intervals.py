@@ -123,7 +123,7 @@ def get_quantity(fit: FitResult, name: str) -> Quantity:
     return Quantity(name, float(fit.estimate[j]), float(fit.errors[j]), (float(low), float(high)), note)
 
 
-def interval_quantile(fit: FitResult, level: float) -> float:
+def compute_interval_quantile(fit: FitResult, level: float) -> float:
     """Return the half-width of an interval in standard errors: normal, or Student's t if σ was estimated."""
     if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise FitError(f"The level must be a number between 0 and 1, such as 0.95; received {level!r}.")
@@ -134,14 +134,14 @@ def interval_quantile(fit: FitResult, level: float) -> float:
     return float(stdtrit(max(fit.goodness.freedom, 1), 0.5 + float(level) / 2))
 
 
-def wald_errors(fit: FitResult) -> FloatArray:
+def compute_wald_errors(fit: FitResult) -> FloatArray:
     """Return standard errors from the covariance alone, `(J,)`; infinite for parameters that are not identifiable."""
     unknown = [name in fit.undetermined for name in fit.model.parameters]
     with np.errstate(invalid="ignore"):
         return np.where(unknown, np.inf, np.sqrt(fit.covariance.diagonal()))
 
 
-def correlation_matrix(fit: FitResult) -> FloatArray:
+def compute_correlations(fit: FitResult) -> FloatArray:
     """Return the correlations of the estimates, `(J, J)`; NaN for parameters that are fixed or at a bound."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(fit.covariance / np.outer(fit.wald_errors, fit.wald_errors))

@@ -250,8 +250,8 @@ def _collect_draws(
         quantities,
         {name: compute_rhat(quantities[:, :, k]) for k, name in enumerate(names)},
         {name: compute_effective_size(quantities[:, :, k]) for k, name in enumerate(names)},
-        accepted=walk.taken / walk.steps,
-        lost=walk.lost / walk.steps,
+        accepted=walk.accepted / walk.steps,
+        lost=walk.failed / walk.steps,
         missed=len(target.fit.alternatives),
         notes=_list_notes(target.fit, target),
     )

@@ -29,7 +29,7 @@ import numpy as np
 from ..collocation.hidden_state_problem import HiddenStateProblem
 from ..collocation.mesh_sensitivities import LinearisedSolutions, MeshSensitivities
 from ..data.event_schedule import describe_unknown_times
-from ..estimators.forward_residuals import PartlyObserved
+from ..estimators.forward_residuals import PartlyObservedResiduals
 from ..noise.kinds import KINDS
 from ..parameters.working_scale import WorkingScale
 from ..support.array_types import FloatArray
@@ -124,7 +124,7 @@ class PosteriorDensity:
         self.fit, data = fit, fit.data
         self.scale = WorkingScale(fit.log_scale)
         self.problem = HiddenStateProblem.from_model(fit.model, fit.shared, fit.index, data, fit.sigma, fit.log_scale)
-        self.free, self.given = ~fit.fixed, self.problem.functions.given
+        self.free, self.given = ~fit.fixed, self.problem.functions.given_initial
         self.F, self.B, self.T = int(self.free.sum()), int((~self.given).sum()), len(data.trajectories)
         self.base = self.scale.to_working(fit.estimate)
         self.prior = None if fit.prior is None else fit.prior.convert_to_scale(self.scale)
@@ -163,7 +163,9 @@ class PosteriorDensity:
         begin : ndarray, (T, B)
             The fitted initial values of each trajectory.
         """
-        latent = PartlyObserved(self.problem, REFERENCE_TOLERANCE, meshes=meshes).solve_on_mesh(self.base, tuple(begin))
+        latent = PartlyObservedResiduals(self.problem, REFERENCE_TOLERANCE, meshes=meshes).solve_on_mesh(
+            self.base, tuple(begin)
+        )
         if latent is None:
             raise FitError("No draws can be made: the fitted model cannot be solved from its estimate.")
         self.meshed = MeshSensitivities(self.problem.build_relaxed_model(meshes, self.fit.sigma, self.free))

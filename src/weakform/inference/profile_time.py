@@ -36,7 +36,7 @@ def has_automatic_profiles(fit: FitResult) -> bool:
     return fit.status in STATUSES_WITH_PROFILES
 
 
-def no_limit() -> Watch:
+def build_unlimited_watch() -> Watch:
     """Return a watch for profiles that the user requested, which never stops them."""
     return Watch(np.inf)
 

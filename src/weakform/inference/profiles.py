@@ -154,7 +154,7 @@ def compute_profile(
     low, high = (
         points.interpolate_end(sign) if end is None else end for sign, end in zip((-1.0, 1.0), ends, strict=True)
     )
-    values, misfit = points.sort()
+    values, misfit = points.sort_points()
     neighbours = tuple(str(n) for n in np.array(fit.model.parameters)[points.neighbours_at_bound])
     return Profile(name, values, misfit, level, (low, high), neighbours)
 
@@ -218,13 +218,13 @@ class _ProfilePoints:
         self.neighbours_at_bound = np.zeros(len(fit.estimate), dtype=bool)
 
     @property
-    def least(self) -> float:
+    def least_misfit(self) -> float:
         """The least misfit of all points."""
         return min(self.misfits.values())
 
-    def sort(self) -> tuple[FloatArray, FloatArray]:
+    def sort_points(self) -> tuple[FloatArray, FloatArray]:
         """Return the values in increasing order, `(points,)`, and the misfit above the least at each."""
-        least = self.least
+        least = self.least_misfit
         values = np.array(sorted(self.misfits))
         return values, np.array([self.misfits[value] - least for value in values])
 
@@ -267,7 +267,7 @@ class _ProfilePoints:
 
     def _forget_end(self, sign: float) -> None:
         """Delete points at and beyond the end on one side: they belong to another branch of the valley."""
-        least = self.least
+        least = self.least_misfit
         for value, misfit in list(self.misfits.items()):
             if sign * (value - self.start) > 0 and misfit - least >= self.z**2:
                 del self.misfits[value]
@@ -303,17 +303,17 @@ class _ProfileSide:
 
     def __init__(self, points: _ProfilePoints, sign: float, first: Solution) -> None:
         self.points, self.sign = points, sign
-        self.near, self.misfit = first, points.refit.compute_misfit(first)
-        self.before: Solution | None = None
+        self.last_solution, self.misfit = first, points.refit.compute_misfit(first)
+        self.previous_solution: Solution | None = None
         self.width, self.shortenings, self.failures = points.step, 0, 0
         self.end: float | None = np.nan
-        self.least = points.least
+        self.least = points.least_misfit
         self.has_given_up = False
 
     @property
     def value(self) -> float:
         """The parameter at the last solution."""
-        return float(self.near.p[self.points.j])
+        return float(self.last_solution.p[self.points.j])
 
     @property
     def is_bracketed(self) -> bool:
@@ -324,7 +324,7 @@ class _ProfileSide:
         """Return the root of a misfit above the least one."""
         # Once the end is bracketed the least misfit stays: its change would move the end while the walk closes in.
         if not self.is_bracketed:
-            self.least = min(self.points.least, misfit)
+            self.least = min(self.points.least_misfit, misfit)
         return float(np.sqrt(max(misfit - self.least, 0.0)))
 
     def step_outward(self) -> float:
@@ -339,13 +339,13 @@ class _ProfileSide:
         curved valley; the better of both is returned.
         """
         refit, j, slope = self.points.refit, self.points.j, None
-        if self.before is not None and self.before.p[j] != self.value:
-            slope = (self.near.p - self.before.p) / (self.value - self.before.p[j])
-        first = refit.hold_parameter(j, value, self.near, slope)
+        if self.previous_solution is not None and self.previous_solution.p[j] != self.value:
+            slope = (self.last_solution.p - self.previous_solution.p) / (self.value - self.previous_solution.p[j])
+        first = refit.hold_parameter(j, value, self.last_solution, slope)
         large_rise = self.points.z**2
-        if first is not None and refit.compute_misfit(first) - refit.compute_misfit(self.near) < large_rise:
+        if first is not None and refit.compute_misfit(first) - refit.compute_misfit(self.last_solution) < large_rise:
             return first
-        second = refit.hold_parameter(j, value, self.near, np.zeros_like(self.near.p))
+        second = refit.hold_parameter(j, value, self.last_solution, np.zeros_like(self.last_solution.p))
         return min((s for s in (first, second) if s is not None), key=refit.compute_misfit, default=None)
 
     def refit_at(self, position: float, bracket: Bracket) -> Trial[Solution] | None:
@@ -405,7 +405,7 @@ class _ProfileSide:
 
     def _accept(self, solution: Solution) -> None:
         """Make a solution the last one, from which the next refit starts."""
-        self.near, self.before = solution, self.near
+        self.last_solution, self.previous_solution = solution, self.last_solution
 
     def _passes_limit(self, value: float) -> bool:
         """Return True, and set the end, at a bound or so far away that the data set no limit."""

@@ -36,7 +36,7 @@ from ..support.array_types import BoolArray, FloatArray, IntArray
 from ..support.errors import FitError
 from ..support.progress import Watch
 from .fitted_states import compute_fitted_columns
-from .profile_time import no_limit, raise_if_late
+from .profile_time import build_unlimited_watch, raise_if_late
 
 if TYPE_CHECKING:
     from ..results.fit_result import FitResult
@@ -195,7 +195,7 @@ def prepare_refits(fit: FitResult, watch: Watch | None = None) -> Refit:
             f"Fit again with method={methods}."
         )
     try:
-        return Refit(fit, no_limit() if watch is None else watch)
+        return Refit(fit, build_unlimited_watch() if watch is None else watch)
     except NotPositiveDefinite:
         raise FitError(
             "This fit cannot be repeated from its estimate, where the problem is singular; it has no profiles and no "
@@ -347,7 +347,7 @@ class _RelaxedSolver:
 
     def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
         """Return the state `(D,)` at the first node of a trajectory."""
-        return np.asarray(self.problem.states_at(self.meshes, solution.states, trajectory)[0])
+        return np.asarray(self.problem.extract_states(self.meshes, solution.states, trajectory)[0])
 
 
 @np.errstate(all="ignore")
@@ -395,8 +395,8 @@ class _ConnectedSolver:
     inner: _RelaxedSolver
     best: Solution
     rows: BoolArray
-    own: BoolArray
-    rest: float
+    own_parameters: BoolArray
+    other_misfit: float
 
     @classmethod
     def build(cls, whole: _RelaxedSolver, which: IntArray, best: Solution, free: BoolArray) -> _ConnectedSolver:
@@ -419,11 +419,13 @@ class _ConnectedSolver:
 
     def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution:
         """Solve for these trajectories from a point nearby; see `HeldSolver`."""
-        solution = self.inner.solve(np.where(self.own, p, self.best.p), states[self.rows], free & self.own)
+        solution = self.inner.solve(
+            np.where(self.own_parameters, p, self.best.p), states[self.rows], free & self.own_parameters
+        )
         everywhere = self.best.states.copy()
         everywhere[self.rows] = solution.states
         return Solution.without_information(
-            solution.p, everywhere, solution.sigma, solution.misfit + self.rest, solution.stop
+            solution.p, everywhere, solution.sigma, solution.misfit + self.other_misfit, solution.stop
         )
 
 
@@ -470,9 +472,9 @@ class _ForwardSolver:
         """Return the initial state `(D,)` of a trajectory: fitted values, and those that the model gives."""
         functions = self.problem.functions
         states = functions.g(
-            np.zeros(1), np.ones((1, len(functions.given))), functions.select_parameters(solution.p, trajectory)
+            np.zeros(1), np.ones((1, len(functions.given_initial))), functions.select_parameters(solution.p, trajectory)
         )[0]
-        states[~functions.given] = solution.states[trajectory]
+        states[~functions.given_initial] = solution.states[trajectory]
         return np.asarray(states)
 
 
@@ -497,5 +499,5 @@ def _build_forward(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArra
         prior=fit.prior,
     )
     begin = fit.nodes or [(q.times, u) for q, u in zip(fit.data.trajectories, fit.denoised, strict=True)]
-    initial = np.stack([states[0, ~problem.functions.given] for _, states in begin])
+    initial = np.stack([states[0, ~problem.functions.given_initial] for _, states in begin])
     return _ForwardSolver(fit, task, problem), initial

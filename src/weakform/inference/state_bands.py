@@ -37,7 +37,7 @@ from .fitted_states import (
     has_free_direction,
 )
 from .intervals import DEFAULT_LEVEL, MIN_SHARE_OF_RUNS
-from .profile_time import TimeLimitReached, limit_automatic_profiles, no_limit
+from .profile_time import TimeLimitReached, build_unlimited_watch, limit_automatic_profiles
 from .refits import can_refit, prepare_refits
 from .state_profiles import MAX_REACH, SAME_TIME, BandRequest, StateProfiler
 
@@ -229,7 +229,9 @@ class BandBuilder:
             if kind == "auto":
                 profiled = self._profile_in_time(x, half / z, columns, z)
             else:
-                profiled = self._profile_columns(x, half / z, columns, z, watch=no_limit() if watch is None else watch)
+                profiled = self._profile_columns(
+                    x, half / z, columns, z, watch=build_unlimited_watch() if watch is None else watch
+                )
         sample = self._sample_solutions(level, seed) if sampled else None
         if sample is not None and sample[2]:
             note = f"{note} The model could not be solved for {sample[2]:.0%} of the draws.".strip()

@@ -19,7 +19,7 @@ from .fitted_states import (
     get_initial_state,
     get_system,
     has_free_direction,
-    is_complete,
+    is_fully_measured,
     make_covariance_finite,
 )
 from .intervals import (
@@ -222,7 +222,7 @@ def list_initial_values(fit: FitResult, max_trajectories: int, measured: bool = 
     list of tuple
         The text that names each value, and the value.
     """
-    if (is_complete(fit) and not measured) or len(fit.data.trajectories) > max_trajectories:
+    if (is_fully_measured(fit) and not measured) or len(fit.data.trajectories) > max_trajectories:
         return []
     rows: list[tuple[str, Quantity]] = []
     for state in fit.model.states:

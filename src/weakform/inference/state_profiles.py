@@ -101,7 +101,7 @@ class PinnedFit:
 
     point: Point
     root: float
-    at: FloatArray
+    pinned_values: FloatArray
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class StateProfiler:
         data[place], weights[place] = target, weight
         # Working coordinates are linear below a floor. It is put below both the pin and the start, so that between them
         # a logarithmic coordinate is a logarithm.
-        lowest = min(target, float(near.at[knot, column]))
+        lowest = min(target, float(near.pinned_values[knot, column]))
         floor[place] = self.kinds[column].compute_linear_floor(self.kinds[column].from_working(np.array([lowest])))[0]
         pinned = self.relaxed.with_layout(replace(layout, data=data, weight=weights, floor=floor))
         point = settle_on_exact_model(pinned, near.point, self.search, PIN_TOLERANCE)
@@ -249,7 +249,7 @@ class StateProfiler:
             raise_if_late(self.watch)  # the fit did not fail, it was stopped
             return None
         fit = self._measure(point)
-        if not np.isfinite(fit.at[knot, column]):
+        if not np.isfinite(fit.pinned_values[knot, column]):
             return None
         self.fits.append(fit)
         return fit
@@ -277,11 +277,11 @@ class StateProfiler:
         weight = PIN_POLICY.weight / error
 
         def cost(fit: PinnedFit) -> float:
-            return float(fit.root**2 + (weight * (target - fit.at[knot, column])) ** 2)
+            return float(fit.root**2 + (weight * (target - fit.pinned_values[knot, column])) ** 2)
 
-        near = min((fit for fit in self.fits if np.isfinite(fit.at[knot, column])), key=cost)
+        near = min((fit for fit in self.fits if np.isfinite(fit.pinned_values[knot, column])), key=cost)
         first = self._fit_from(near, knot, column, target, weight)
-        expected = 2 * (((target - self.best.at[knot, column]) / error) ** 2 + 1.0)
+        expected = 2 * (((target - self.best.pinned_values[knot, column]) / error) ** 2 + 1.0)
         if near is self.best or (first is not None and cost(first) < expected):
             return first
         second = self._fit_from(self.best, knot, column, target, weight)
@@ -289,8 +289,8 @@ class StateProfiler:
 
     def find_farthest(self, knot: int, column: int, sign: float, z: float) -> PinnedFit:
         """Return the fit that reaches farthest to one side, of all so far whose misfit is below that at an end."""
-        good = [fit for fit in self.fits if fit.root < z and np.isfinite(fit.at[knot, column])]
-        return max(good, key=lambda fit: sign * float(fit.at[knot, column]))
+        good = [fit for fit in self.fits if fit.root < z and np.isfinite(fit.pinned_values[knot, column])]
+        return max(good, key=lambda fit: sign * float(fit.pinned_values[knot, column]))
 
     def find_end(self, request: BandRequest, n: int, sign: float, z: float, first: float) -> BandEnd:
         """Find one end of a band at one time.
@@ -346,7 +346,10 @@ class StateProfiler:
     def _is_passed(self, request: BandRequest, n: int, sign: float, z: float, reach: float) -> bool:
         """Return True if some fit reaches farther than an end, or if the end is NaN."""
         knot, column = int(request.knots[n]), request.column
-        farthest = self.find_farthest(knot, column, sign, z).at[knot, column] - self.best.at[knot, column]
+        farthest = (
+            self.find_farthest(knot, column, sign, z).pinned_values[knot, column]
+            - self.best.pinned_values[knot, column]
+        )
         return not sign * farthest / request.errors[n] <= (1 + PIN_POLICY.min_overreach) * reach
 
 
@@ -382,13 +385,13 @@ class _BandSide:
 
     def _measure_distance(self, fit: PinnedFit) -> float:
         """Return how far a fit puts the state, in standard errors."""
-        at, best = fit.at[self.knot, self.column], self.profiler.best.at[self.knot, self.column]
+        at, best = fit.pinned_values[self.knot, self.column], self.profiler.best.pinned_values[self.knot, self.column]
         return float(self.sign * (at - best) / self.error)
 
     def refit_at(self, position: float, bracket: Bracket) -> Trial[PinnedFit] | None:
         """Fit with a pin at a target; None if that failed, as it was too far for one step."""
         del bracket
-        best = float(self.profiler.best.at[self.knot, self.column])
+        best = float(self.profiler.best.pinned_values[self.knot, self.column])
         fit = self.profiler.fit_pinned(self.knot, self.column, best + self.sign * position * self.error, self.error)
         return None if fit is None else Trial(position, fit.root, fit)
 

@@ -16,7 +16,7 @@ class NotPositiveDefinite(ArithmeticError):
     """A matrix that should be positive definite has no Cholesky factor, or is singular."""
 
 
-def scaled_eigendecomposition(matrix: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+def decompose_scaled_matrix(matrix: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute the eigenvalues and eigenvectors of a symmetric matrix in units of `scale`.
 
     With `d = scale` and `D = diag(d)`, the result is `w`, `V` of `D⁻¹ H D⁻¹ = V diag(w) Vᵀ`. For an information matrix
@@ -67,7 +67,7 @@ def invert_symmetric(matrix: FloatArray, max_eigenvalue: float = np.inf) -> Floa
     inverse = np.diag(np.where(informed, 0.0, np.inf))
     if informed.any():
         scale = np.sqrt(diagonal[informed])
-        w, V = scaled_eigendecomposition(matrix[np.ix_(informed, informed)], scale)
+        w, V = decompose_scaled_matrix(matrix[np.ix_(informed, informed)], scale)
         weights = np.where(w < max_eigenvalue, 1 / np.maximum(w, MIN_SCALED_EIGENVALUE), 0.0)
         inverse[np.ix_(informed, informed)] = (V * weights) @ V.T / np.outer(scale, scale)
     return inverse

@@ -118,7 +118,7 @@ class IndependenceSampler(Generic[E]):
         self.points = [self._draw_start(dimension) for _ in range(chains)]
         self.kept: list[list[E]] = [[] for _ in self.points]
         self.local_period = LOCAL_STEP_PERIOD
-        self.steps = self.taken = self.lost = 0
+        self.steps = self.accepted = self.failed = 0
 
     def _draw_start(self, dimension: int) -> tuple[FloatArray, E]:
         """Draw the start of a chain `(d,)`, nearer to zero with each attempt that fails.
@@ -162,7 +162,7 @@ class IndependenceSampler(Generic[E]):
             proposed = self.density(trial)
             self.steps += 1
             if proposed is None:
-                self.lost += 1
+                self.failed += 1
                 weights.append(-math.inf)
                 continue
             weights.append(proposed.log - reference.log(trial))
@@ -170,7 +170,7 @@ class IndependenceSampler(Generic[E]):
             ratio = proposed.log - current.log if is_local else weights[-1] - current.log + reference.log(z)
             if chance < ratio:
                 self.points[c] = trial, proposed
-                self.taken += 1
+                self.accepted += 1
         return weights
 
     def warm_up_chains(self, steps: int) -> None:
@@ -190,7 +190,7 @@ class IndependenceSampler(Generic[E]):
             self.reference, past = self.reference.learn_from(np.array(past)), past[len(past) // 3 :]
         share, self.reference = best
         self.local_period = RARE_LOCAL_STEP_PERIOD if share > GOOD_EFFECTIVE_SHARE / 2 else LOCAL_STEP_PERIOD
-        self.steps = self.taken = self.lost = 0
+        self.steps = self.accepted = self.failed = 0
 
     def take_steps(self, steps: int) -> None:
         """Take steps of each chain and keep all of them in `kept`."""

@@ -64,7 +64,7 @@ def solve_linear_bounded(G: FloatArray, r: FloatArray, lower: FloatArray, upper:
 
 
 @dataclass(frozen=True)
-class LeastSquares:
+class LeastSquaresResult:
     """End of a minimisation.
 
     Attributes
@@ -104,7 +104,7 @@ def least_squares(
     max_evaluations: int,
     *,
     scale: FloatArray | None = None,
-) -> LeastSquares:
+) -> LeastSquaresResult:
     """Minimise `½‖residual(x)‖²` inside the box.
 
     Parameters
@@ -130,7 +130,7 @@ def least_squares(
 
     first = residual(start)
     if first is None:
-        return LeastSquares(start, defined=False)
+        return LeastSquaresResult(start, defined=False)
     # SciPy has no way to refuse a step other than residuals that are far too large.
     refused = np.full_like(first, REFUSAL_FACTOR * (1.0 + np.abs(first).max()))
 
@@ -151,4 +151,4 @@ def least_squares(
             gtol=tolerances.gradient,
             max_nfev=max_evaluations,
         )
-    return LeastSquares(solved.x, True, bool(solved.status > 0), int(solved.nfev), solved.active_mask)
+    return LeastSquaresResult(solved.x, True, bool(solved.status > 0), int(solved.nfev), solved.active_mask)

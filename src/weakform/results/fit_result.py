@@ -217,16 +217,16 @@ class FitResult:
     @property
     def wald_errors(self) -> FloatArray:
         """Standard errors from the covariance alone, `(J,)`; NaN at a bound, infinite if not identifiable."""
-        from ..inference.intervals import wald_errors
+        from ..inference.intervals import compute_wald_errors
 
-        return wald_errors(self)
+        return compute_wald_errors(self)
 
     @property
     def correlation(self) -> FloatArray:
         """Correlations of the estimates, `(J, J)`; NaN for parameters that are fixed or at a bound."""
-        from ..inference.intervals import correlation_matrix
+        from ..inference.intervals import compute_correlations
 
-        return correlation_matrix(self)
+        return compute_correlations(self)
 
     @property
     def undetermined(self) -> frozenset[str]:
@@ -286,9 +286,9 @@ class FitResult:
         float
             Such as 1.96 for a level of 0.95.
         """
-        from ..inference.intervals import interval_quantile
+        from ..inference.intervals import compute_interval_quantile
 
-        return interval_quantile(self, level)
+        return compute_interval_quantile(self, level)
 
     def derived(self, expression: str, level: float = 0.95) -> Quantity:
         """Evaluate an expression of the parameters, with its interval by the delta method.
@@ -497,9 +497,9 @@ class FitResult:
         -------
         MissingTerms
         """
-        from ..analysis.missing_terms import missing_terms
+        from ..analysis.missing_terms import rank_missing_terms
 
-        return missing_terms(self, candidates)
+        return rank_missing_terms(self, candidates)
 
     def design(self, candidates: Any = None, *, trajectory: int | str = 0) -> Design:
         """Compute how much further experiments would shrink each error, from the information they add.

@@ -11,10 +11,10 @@ from ..support.compact_repr import CompactRepr
 from ..support.errors import FitError
 from ..support.wording import suggest_name
 
-COMMON = ("tolerance", "max_iterations", "time_limit")
+COMMON_OPTIONS = ("tolerance", "max_iterations", "time_limit")
 """Options of every method."""
 
-RESTRICTING = ("solver", "covariance", "residuals", "weak")
+RESTRICTING_OPTIONS = ("solver", "covariance", "residuals", "weak")
 """Options that choose a way of fitting: if one is not at its default, no fallback to another method is tried."""
 
 
@@ -109,4 +109,4 @@ class Options(CompactRepr):
     @property
     def restricting_names(self) -> tuple[str, ...]:
         """Names of the options that choose a way of fitting, so that no other method may take its place."""
-        return tuple(name for name in self.non_default_names if name in RESTRICTING)
+        return tuple(name for name in self.non_default_names if name in RESTRICTING_OPTIONS)

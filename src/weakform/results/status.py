@@ -79,7 +79,7 @@ class Status(Enum):
         return self.converged and self is not Status.UNRESOLVED
 
     @classmethod
-    def of(cls, stop: Stop) -> Status:
+    def from_stop(cls, stop: Stop) -> Status:
         """Return the status that corresponds to the end of a minimisation."""
         if stop.converged:
             return cls.CONVERGED

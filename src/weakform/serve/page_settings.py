@@ -131,7 +131,7 @@ class PageSettings:
         return settings
 
     @property
-    def reading(self) -> TableOptions:
+    def table_options(self) -> TableOptions:
         """How the table is read."""
         return TableOptions(sheet=self.sheet)
 
@@ -186,7 +186,7 @@ class PageSettings:
         str
         """
         file = self.build_model_file()
-        names, kinds = find_measured_columns(file, table, self.reading)
+        names, kinds = find_measured_columns(file, table, self.table_options)
         data_arguments: dict[str, Any] = {"time": self.columns.get("time"), "names": names}
         data_arguments |= {"noise": kinds} if set(kinds) != {"gaussian"} else {}
         data_arguments |= {"inputs": {n: self.columns.get(n, n) for n in self.inputs}} if self.inputs else {}
@@ -225,7 +225,7 @@ class PageSettings:
 
     def read_dataset(self, table: Path) -> Dataset:
         """Read the table as these settings say."""
-        return read_data(self.build_model_file(), table, self.reading)
+        return read_data(self.build_model_file(), table, self.table_options)
 
 
 def _check_parameters(content: Any) -> dict[str, dict[str, Any]]:

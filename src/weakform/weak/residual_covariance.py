@@ -233,7 +233,7 @@ class CovarianceMap:
                 (Z_pairs, beta, phi_dphi, 1.0),
             ):
                 if pairs:
-                    weights = product.adjoint(np.stack([Q[tile, a, :, b] for a, b in pairs]), tile)
+                    weights = product.apply_adjoint(np.stack([Q[tile, a, :, b] for a, b in pairs]), tile)
                     functions.add_windows(factor * weights, functions.window[tile], total)
             if low.stop <= low.start:
                 continue
@@ -243,8 +243,8 @@ class CovarianceMap:
                 (Z_pairs, beta, (head_dtail, dhead_tail), 1.0),
             ):
                 if pairs:
-                    weights = products[0].adjoint(np.stack([R[low, a, :, b] for a, b in pairs]), low)
-                    weights += products[1].adjoint(np.stack([R[low, b, :, a] for a, b in pairs]), low)
+                    weights = products[0].apply_adjoint(np.stack([R[low, a, :, b] for a, b in pairs]), low)
+                    weights += products[1].apply_adjoint(np.stack([R[low, b, :, a] for a, b in pairs]), low)
                     functions.add_windows(factor * weights, functions.shared[low], total)
         return dict(zip(W_pairs, alpha, strict=True)), dict(zip(Z_pairs, beta, strict=True))
 

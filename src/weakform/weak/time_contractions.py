@@ -60,7 +60,7 @@ class FunctionProduct:
             np.matmul(left * weight[:, None, :], right, out=result[row])
         return result
 
-    def adjoint(self, Q: FloatArray, blocks: slice) -> FloatArray:
+    def apply_adjoint(self, Q: FloatArray, blocks: slice) -> FloatArray:
         """Return the weights `diag(left_kᵀ Q_k right_k)` for a range of blocks.
 
         Parameters

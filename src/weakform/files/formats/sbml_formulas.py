@@ -21,7 +21,7 @@ MAX_FORMULA_NODES = 100_000
 `tests/files/test_subprocess_reader.py` has thirty functions that each call the one before twice."""
 CHARACTERS_PER_NODE = 8
 """Characters of repeated text that count as one node of the budget. By judgement."""
-_CALLS = {
+_FUNCTION_NAMES = {
     "EXP": "exp",
     "LN": "log",
     "ABS": "abs",
@@ -40,9 +40,9 @@ _CALLS = {
     **{name: name.lower() for name in ("COT", "SEC", "CSC", "ARCCOT", "ARCSEC", "ARCCSC", "COTH", "SECH", "CSCH")},
 }
 """Our function of one argument for each of libsbml's node types, without their prefix."""
-_COMPARED = {"RELATIONAL_LT": "<", "RELATIONAL_LEQ": "<=", "RELATIONAL_GT": ">", "RELATIONAL_GEQ": ">="}
+_COMPARISON_SIGNS = {"RELATIONAL_LT": "<", "RELATIONAL_LEQ": "<=", "RELATIONAL_GT": ">", "RELATIONAL_GEQ": ">="}
 """Sign of each comparison in our own formulas."""
-_NUMBERS = {
+_CONSTANT_TEXTS = {
     "AST_CONSTANT_PI": "pi",
     "AST_CONSTANT_E": "exp(1)",
     "AST_NAME_TIME": "t",
@@ -129,8 +129,8 @@ class FormulaTranslator:
             return self._translate_number(node, kind)
         if kind == "AST_NAME":
             return self._translate_name(node.getName(), local or {})
-        if kind in _NUMBERS:
-            return _NUMBERS[kind]
+        if kind in _CONSTANT_TEXTS:
+            return _CONSTANT_TEXTS[kind]
         if kind in _CHAINS:
             return self._translate_chain(node, _CHAINS[kind], translate_child)
         if kind in ("AST_POWER", "AST_FUNCTION_POWER") and len(children) == 2:
@@ -143,8 +143,8 @@ class FormulaTranslator:
             base = translate_child(children[0]) if len(children) == 2 else "10"
             return f"(log({translate_child(children[-1])})/log({base}))"
         function = kind.removeprefix("AST_").removeprefix("FUNCTION_")
-        if function in _CALLS and len(children) == 1:
-            return f"{_CALLS[function]}({translate_child(children[0])})"
+        if function in _FUNCTION_NAMES and len(children) == 1:
+            return f"{_FUNCTION_NAMES[function]}({translate_child(children[0])})"
         if kind == "AST_FUNCTION_PIECEWISE" and children:
             return self._translate_piecewise(children, translate_child, local, depth)
         if kind in ("AST_FUNCTION_MIN", "AST_FUNCTION_MAX") and children:
@@ -188,9 +188,9 @@ class FormulaTranslator:
         children = [node.getChild(k) for k in range(node.getNumChildren())]
         if depth > MAX_FORMULA_DEPTH:
             raise self.build_error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
-        if kind in _COMPARED and len(children) == 2:
+        if kind in _COMPARISON_SIGNS and len(children) == 2:
             left, right = (self.translate_formula(child, local, depth + 1) for child in children)
-            return f"({left} {_COMPARED[kind]} {right})"
+            return f"({left} {_COMPARISON_SIGNS[kind]} {right})"
         if kind in ("LOGICAL_AND", "LOGICAL_OR") and children:
             word = f" {kind.removeprefix('LOGICAL_').lower()} "
             return "(" + word.join(self.translate_condition(child, local, depth + 1) for child in children) + ")"
@@ -211,11 +211,11 @@ class FormulaTranslator:
         children = [node.getChild(k) for k in range(node.getNumChildren())]
         if depth > MAX_FORMULA_DEPTH:
             raise self.build_error(f"formulas are nested more than {MAX_FORMULA_DEPTH} deep.")
-        if kind in _COMPARED and len(children) == 2:
+        if kind in _COMPARISON_SIGNS and len(children) == 2:
             left, right = (self.translate_formula(child) for child in children)
             # Strict and non-strict comparisons differ only where the formula is zero. For comparisons of time alone
             # this matters at the initial time; `translate_events` treats that case.
-            return f"({left} - {right})" if ">" in _COMPARED[kind] else f"({right} - {left})"
+            return f"({left} - {right})" if ">" in _COMPARISON_SIGNS[kind] else f"({right} - {left})"
         if kind == "LOGICAL_NOT" and len(children) == 1:
             return f"(-{self.translate_trigger(children[0], depth + 1)})"
         if kind in ("LOGICAL_AND", "LOGICAL_OR") and children:

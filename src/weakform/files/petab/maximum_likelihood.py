@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...diagnostics.autocorrelation import chi_square_tail
+from ...diagnostics.autocorrelation import compute_chi_square_tail
 from ...linalg.blas_threads import use_single_thread
-from ...linalg.symmetric_matrix import invert_symmetric, scaled_eigendecomposition
+from ...linalg.symmetric_matrix import decompose_scaled_matrix, invert_symmetric
 from ...optimize import ReachLimitedTrustRegion, TrustRegion, minimise
 from ...optimize.second_order import Minimum
 from ...results.status import Status
@@ -430,7 +430,7 @@ def _build_fit(
     low, high = (np.where(logs, np.exp(working + s * half_widths), working + s * half_widths) for s in (-1, 1))
     errors = half_widths / NORMAL_QUANTILE * by_working
     agreed = sum(end.value < best.value + SEARCH_POLICY.same_likelihood for end in ends)
-    status = Status.of(best.stop)
+    status = Status.from_stop(best.stop)
     notes = []
     if status is Status.STUCK and best.value < ends[0].value + SEARCH_POLICY.same_likelihood:
         # The refinement got stuck at an optimum that the search had reached: converged as far as solutions allow.
@@ -479,11 +479,11 @@ def _compute_chi_square(
     likelihood = objective.likelihood
     # An estimated noise makes χ² about as large as the number of measurements, whatever the model is.
     freedom = len(likelihood.values) - sum(q.estimate for q in objective.quantities)
-    estimates_noise = bool(objective.noise) or bool(np.any(prediction.by_sigma))
+    estimates_noise = bool(objective.noise) or bool(np.any(prediction.sigma_by_theta))
     if estimates_noise or freedom <= 0 or likelihood.laplace.any():
         return None
     r = likelihood.compute_residuals(prediction)
-    return float(r @ r), freedom, chi_square_tail(float(r @ r), freedom)
+    return float(r @ r), freedom, compute_chi_square_tail(float(r @ r), freedom)
 
 
 def _is_rejected(objective: PetabObjective, x: FloatArray) -> bool:
@@ -552,7 +552,7 @@ def _invert_information(H: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     d = np.sqrt(np.maximum(H.diagonal(), 1e-300))
     try:
-        w, V = scaled_eigendecomposition(H, d)
+        w, V = decompose_scaled_matrix(H, d)
     except np.linalg.LinAlgError:
         return np.full(H.shape, np.nan), np.ones(len(H), dtype=bool)
     flat = w < MIN_EIGENVALUE_SHARE * max(float(w[-1]), 1e-300)

@@ -52,8 +52,8 @@ class PredictedMeasurements:
 
     y: FloatArray
     sigma: FloatArray
-    by_y: FloatArray | None = None
-    by_sigma: FloatArray | None = None
+    y_by_theta: FloatArray | None = None
+    sigma_by_theta: FloatArray | None = None
 
 
 @dataclass
@@ -412,7 +412,7 @@ class PetabLikelihood:
         now.held = self.jumps.find_holding_events(now.t, now.u, now.q[self.dynamic])
         # Time starts again after a steady state, so events at given times may happen again.
         for k, event in enumerate(self.jumps.events):
-            if k not in self.jumps.by_state:
+            if k not in self.jumps.state_dependent_events:
                 now.held[k] = event.waits
         return True
 
@@ -484,15 +484,15 @@ class PetabLikelihood:
         hessian : ndarray, (P, P)
             Expected Hessian (Fisher information).
         """
-        assert prediction.by_y is not None
-        assert prediction.by_sigma is not None
+        assert prediction.y_by_theta is not None
+        assert prediction.sigma_by_theta is not None
         r, sigma = self.compute_residuals(prediction), prediction.sigma
         with np.errstate(all="ignore"):
             slope = np.where(self.scales == "lin", 1.0, 1.0 / (prediction.y * self._scale_bases))
         # With ∂r/∂θ = J - r L, the derivative of ½r² + log σ is Jᵀr + Lᵀ(1 - r²), and that of |r| + log σ is
         # Jᵀsign(r) + Lᵀ(1 - |r|).
-        J = -slope[:, None] * prediction.by_y / sigma[:, None]
-        L = prediction.by_sigma / sigma[:, None]
+        J = -slope[:, None] * prediction.y_by_theta / sigma[:, None]
+        L = prediction.sigma_by_theta / sigma[:, None]
         pull = np.where(self.laplace, np.sign(r), r)
         by_log_sigma = np.where(self.laplace, np.abs(r), r**2)
         # A Laplace distribution has the same information 1/σ² about y as a normal one, and half as much about σ.

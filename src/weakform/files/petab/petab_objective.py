@@ -93,14 +93,16 @@ class PetabObjective:
         self.high = np.array([q.upper for q in self.quantities])
         self.lower, self.upper = (self._convert_to_working(b)[self.outer] for b in (self.low, self.high))
         names = likelihood.quantity_names
-        self._of_linear = [names.index(name) for name in self.linear]
-        self._of_noise = [names.index(name) for name in self.noise]
+        self._linear_positions = [names.index(name) for name in self.linear]
+        self._noise_positions = [names.index(name) for name in self.noise]
         symbols = {se.Symbol(name): k for k, name in enumerate(self.noise)}
         # Measurements whose whole noise is one of the quantities that are solved for inside.
         group = [symbols.get(m.sigma, -1) for m in meaning.measurements]
         self._groups = [np.flatnonzero(np.array(group) == k) for k in range(len(self.noise))]
         # Position of each inner quantity among the parameters of formulas.
-        self._places = {k: likelihood.parameter_names.index(names[k]) for k in (*self._of_linear, *self._of_noise)}
+        self._inner_positions = {
+            k: likelihood.parameter_names.index(names[k]) for k in (*self._linear_positions, *self._noise_positions)
+        }
 
     def _convert_to_working(self, theta: FloatArray) -> FloatArray:
         """Return quantities `(P,)` in working coordinates: the logarithm of those on a logarithmic scale."""
@@ -195,7 +197,7 @@ class PetabObjective:
         gradient : ndarray, (outer,)
         hessian : ndarray, (outer, outer)
         """
-        inner = [k for k in (*self._of_linear, *self._of_noise) if not stuck[k]]
+        inner = [k for k in (*self._linear_positions, *self._noise_positions) if not stuck[k]]
         if inner:
             # Least squares instead of a solution: inner quantities that the data do not determine make H_ii singular.
             hii = H[np.ix_(inner, inner)]
@@ -240,29 +242,29 @@ class PetabObjective:
         """
         likelihood = self.likelihood
         theta, stuck = theta.copy(), np.zeros(len(theta), dtype=bool)
-        inner = [*self._of_linear, *self._of_noise]
+        inner = [*self._linear_positions, *self._noise_positions]
         for _ in range(MAX_INNER_ROUNDS if inner else 0):
             predicted = likelihood.evaluate(self._insert_inner(course, theta, inner), True)
             if predicted is None:
                 return None
-            assert predicted.by_y is not None
+            assert predicted.y_by_theta is not None
             previous = theta[inner]
-            if self._of_linear:
+            if self._linear_positions:
                 # Predictions are linear in scales and offsets, so their best values are one least-squares problem.
-                C = predicted.by_y[:, self._of_linear] / predicted.sigma[:, None]
+                C = predicted.y_by_theta[:, self._linear_positions] / predicted.sigma[:, None]
                 r = likelihood.compute_residuals(predicted)
                 H = C.T @ C
                 H += np.diag(INNER_RIDGE * np.maximum(H.diagonal(), 1e-300))
-                current = theta[self._of_linear]
-                low, high = self.low[self._of_linear] - current, self.high[self._of_linear] - current
+                current = theta[self._linear_positions]
+                low, high = self.low[self._linear_positions] - current, self.high[self._linear_positions] - current
                 step = minimise_in_box(-C.T @ r, H, low, high)
-                theta[self._of_linear] = current + step
-                stuck[self._of_linear] = (step <= low) | (step >= high)
+                theta[self._linear_positions] = current + step
+                stuck[self._linear_positions] = (step <= low) | (step >= high)
                 predicted = likelihood.evaluate(self._insert_inner(course, theta, inner), True)
                 if predicted is None:
                     return None
             r = likelihood.compute_residuals(predicted) * predicted.sigma
-            for k, rows in zip(self._of_noise, self._groups, strict=True):
+            for k, rows in zip(self._noise_positions, self._groups, strict=True):
                 # For normal noise with one σ the likelihood is largest at the root mean square of the residuals.
                 best = float(np.sqrt(np.mean(r[rows] ** 2)))
                 theta[k] = min(max(best, self.low[k], 1e-300), self.high[k])
@@ -283,7 +285,7 @@ class PetabObjective:
             if key not in parameters:
                 parameters[key] = now.q.copy()
                 for k in inner:
-                    parameters[key][self._places[k]] = theta[k]
+                    parameters[key][self._inner_positions[k]] = theta[k]
             replaced.append(replace(now, q=parameters[key]))
         return replaced
 

@@ -22,9 +22,9 @@ from ..formats.sbml import build_events
 from .petab_priors import VERSION_1_KINDS, PetabPrior
 from .semantics import Measurement, Period, ProblemContents, TableQuantity, substitute_constants
 
-SCALES = ("lin", "log", "log10")
+PARAMETER_SCALES = ("lin", "log", "log10")
 """Scales of parameters and of observables."""
-DISTRIBUTIONS = {
+NOISE_DISTRIBUTIONS = {
     "": ("normal", "lin"),
     "normal": ("normal", "lin"),
     "laplace": ("laplace", "lin"),
@@ -178,8 +178,10 @@ class _TableInterpreter:
         if name in self.named_expressions or name in self.states:
             raise self.build_error(f"the parameter table has {name!r}, which the model computes.")
         scale = row.get("parameterScale", "lin") or "lin"
-        if scale not in SCALES:
-            raise self.build_error(f"parameterScale of {name!r} is {scale!r}; expected one of {', '.join(SCALES)}.")
+        if scale not in PARAMETER_SCALES:
+            raise self.build_error(
+                f"parameterScale of {name!r} is {scale!r}; expected one of {', '.join(PARAMETER_SCALES)}."
+            )
         estimate_text = row.get("estimate", "").lower()
         if estimate_text not in ("0", "1", "0.0", "1.0", "true", "false"):
             raise self.build_error(f"estimate of {name!r} must be 0 or 1 (true or false); received {estimate_text!r}.")
@@ -448,21 +450,21 @@ class _TableInterpreter:
         else:
             sigma = self._parse_cached(noise, f"noiseFormula of {name}", placeholders)
         distribution_name = observable_row.get("noiseDistribution", "").strip()
-        if distribution_name not in DISTRIBUTIONS:
+        if distribution_name not in NOISE_DISTRIBUTIONS:
             raise self.build_error(
                 f"noiseDistribution of {name!r} is {distribution_name!r}; "
-                f"expected one of {', '.join(filter(None, DISTRIBUTIONS))}."
+                f"expected one of {', '.join(filter(None, NOISE_DISTRIBUTIONS))}."
             )
         if self.version == 1 and distribution_name not in ("", "normal", "laplace"):
             raise self.build_error(
                 f"noiseDistribution of {name!r} is {distribution_name!r}; in version 1 it is normal or laplace."
             )
-        distribution, scale = DISTRIBUTIONS[distribution_name]
+        distribution, scale = NOISE_DISTRIBUTIONS[distribution_name]
         if self.version == 1:
             scale = observable_row.get("observableTransformation", "") or "lin"
-            if scale not in SCALES:
+            if scale not in PARAMETER_SCALES:
                 raise self.build_error(
-                    f"observableTransformation of {name!r} is {scale!r}; expected one of {', '.join(SCALES)}."
+                    f"observableTransformation of {name!r} is {scale!r}; expected one of {', '.join(PARAMETER_SCALES)}."
                 )
         key = (
             (row.get("preequilibrationConditionId", ""), row.get("simulationConditionId", ""))

@@ -19,7 +19,7 @@ MAX_TABLE_BYTES = 50_000_000
 """Size of each file of a problem in bytes above which the problem is refused. By judgement."""
 Rows = list[dict[str, str]]
 """Rows of a table, each a mapping from columns to cells."""
-KINDS = ("parameter", "observable", "measurement", "condition", "experiment")
+TABLE_KINDS = ("parameter", "observable", "measurement", "condition", "experiment")
 """Kinds of tables that a problem may have."""
 
 
@@ -64,7 +64,7 @@ def read_tables(path: str, where: str) -> dict[str, Any]:
         _list_files_of_version_1(document, where) if version == "1" else _list_files_of_version_2(document, where)
     )
     folder = Path(path).resolve().parent
-    contents: dict[str, Any] = {kind: _read_table(folder, files.get(kind, []), kind, where) for kind in KINDS}
+    contents: dict[str, Any] = {kind: _read_table(folder, files.get(kind, []), kind, where) for kind in TABLE_KINDS}
     sbml = _read_bytes(_resolve_inside(folder, model, where), where).decode("utf-8", errors="replace")
     # The targets of conditions can change in time only if there is more than one period.
     moving = frozenset(row.get("targetId", "") for row in contents["condition"] if len(contents["experiment"]) > 1)
@@ -80,7 +80,7 @@ def _list_files_of_version_1(document: dict[str, Any], where: str) -> tuple[dict
         count = len(problems) if isinstance(problems, list) else "no"
         raise ModelError(f"{where} has {count} problems; one is expected.")
     problem = problems[0]
-    files = {kind: _read_file_names(problem.get(f"{kind}_files"), where) for kind in KINDS if kind != "parameter"}
+    files = {kind: _read_file_names(problem.get(f"{kind}_files"), where) for kind in TABLE_KINDS if kind != "parameter"}
     files["parameter"] = _read_file_names(document.get("parameter_file"), where)
     models = _read_file_names(problem.get("sbml_files"), where)
     if len(models) != 1:
@@ -102,7 +102,9 @@ def _list_files_of_version_2(document: dict[str, Any], where: str) -> tuple[dict
     language = model.get("language") if isinstance(model, dict) else None
     if language != "sbml":
         raise ModelError(f"{where} has a model in {language!r}; only SBML is read.")
-    return {kind: _read_file_names(document.get(f"{kind}_files"), where) for kind in KINDS}, str(model.get("location"))
+    return {kind: _read_file_names(document.get(f"{kind}_files"), where) for kind in TABLE_KINDS}, str(
+        model.get("location")
+    )
 
 
 def _read_file_names(value: Any, where: str) -> list[str]:
