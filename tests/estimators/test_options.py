@@ -44,7 +44,7 @@ def test_every_method_takes_the_common_options():
         pytest.param({"options": {"tolerence": 1e-3}}, "Did you mean 'tolerance'", id="misspelt"),
         pytest.param({"options": {"tolerance": 0.0}}, "between 0 and 1", id="tolerance of 0"),
         pytest.param({"options": {"solver": "newton"}}, "'trust-region', 'cubic'", id="unknown solver"),
-        pytest.param({"options": {"time_limit": -1}}, "positive seconds", id="negative time"),
+        pytest.param({"options": {"time_limit": -1}}, "positive number of seconds", id="negative time"),
     ],
 )
 def test_invalid_option_error_names_the_remedy(changes, message):

@@ -104,8 +104,8 @@ FALLBACKS = (
 @pytest.mark.parametrize("applies", FALLBACKS)
 def test_no_fallback_is_tried_after_a_success_with_many_samples_and_agreeing_starts(applies):
     decision = applies(make_context(make_attempt(samples=500, agreeing=4)))
-    assert not decision.go
-    assert decision.why
+    assert not decision.should_run
+    assert decision.reason
 
 
 @pytest.mark.parametrize("applies", FALLBACKS)
@@ -114,8 +114,8 @@ def test_options_that_restrict_the_fit_turn_fallbacks_off_and_are_named(applies,
     failed = make_attempt(Status.REJECTED, stiffness=1e6)
     complete = applies is not strategies.more_starts_apply
     decision = applies(make_context(failed, complete=complete, options=Options(**{name: value})))
-    assert not decision.go
-    assert f"{name}={value!r}" in decision.why
+    assert not decision.should_run
+    assert f"{name}={value!r}" in decision.reason
 
 
 def test_tolerance_and_iterations_do_not_turn_fallbacks_off():

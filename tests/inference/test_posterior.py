@@ -139,7 +139,7 @@ def test_the_same_seed_gives_the_same_draws_and_the_last_are_kept():
     assert fit.posterior is second
     assert "R̂" in str(first)
     assert list(first.to_frame().columns) == ["chain", "k", "sigma x"]
-    with pytest.raises(KeyError, match="Nothing called 'q'"):
+    with pytest.raises(KeyError, match="no quantity 'q'"):
         first["q"]
 
 
@@ -181,7 +181,7 @@ def test_pairs_are_plotted_and_reported(tmp_path):
     axes[0, 0].figure.savefig(tmp_path / "pairs.png")
     page = fit.report(tmp_path / "page.html").read_text()
     assert "4 chains of 50 draws" in page
-    with pytest.raises(FitError, match="Nothing called 'kk'"):
+    with pytest.raises(FitError, match="no quantity 'kk'"):
         posterior.plot(["kk"])
 
 

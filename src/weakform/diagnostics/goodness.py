@@ -41,7 +41,8 @@ MIN_SAMPLES_FOR_WEAK_TEST = 40
 
 MAX_MEAN_SQUARE_OF_ROUNDING = 1e-2
 """Mean square of the residuals over a given σ². Below, they are rounding, not noise of that size, and no pattern in
-them speaks against the model: `test_noise_free_data_with_given_sigma_do_not_reject_the_model` in `tests/test_hidden.py`."""
+them speaks against the model: `test_noise_free_data_with_given_sigma_do_not_reject_the_model` in
+`tests/test_hidden.py`."""
 
 MAX_VALUES_OF_STRETCH = 100
 """Values of the longest stretch in which the data are compared with the fitted curve. Bounds the cost, which grows with

@@ -113,7 +113,7 @@ class Posterior:
     def __getitem__(self, name: str) -> FloatArray:
         """Return all draws of one quantity, `(chains·n,)`."""
         if name not in self.names:
-            raise KeyError(f"Nothing called {name!r} was drawn. There are: {', '.join(self.names)}.")
+            raise KeyError(f"The posterior has no quantity {name!r}. The draws are of: {', '.join(self.names)}.")
         return np.asarray(self.draws[:, :, self.names.index(name)].ravel())
 
     def __iter__(self) -> Iterator[str]:
