@@ -132,6 +132,16 @@ def test_no_module_compares_the_name_of_a_method():
                 )
 
 
+def test_no_module_compares_the_identity_of_an_estimator():
+    """What an estimator can do is an attribute; where a strategy stands in its ladder says nothing."""
+    for name, path in list_modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare) and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+                sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
+                compared = [side for side in sides if side.split(".")[-1] in ("estimator", "ESTIMATOR")]
+                assert not compared or "None" in sides, f"{name}, line {node.lineno}: ask what the estimator can do"
+
+
 def test_no_module_has_the_name_of_a_public_function():
     functions = {"fit", "fit_many", "simulate", "read_model"}
     assert not functions & {part for name in list_modules() for part in name.split(".")}

@@ -37,8 +37,7 @@ def compute_within_misfit(task: Task, sigma: FloatArray) -> float:
 def count_values(task: Task) -> FloatArray:
     """Count the measured values of each column, each repeated measurement as one value, `(D,)`."""
     data = task.problem.data
-    repeats = [q.repeats for q in data.trajectories if q.repeats is not None]
-    return np.asarray(data.measurements + np.sum(repeats, axis=0) if repeats else data.measurements)
+    return np.asarray(data.measurements + data.repeated_measurements)
 
 
 def count_degrees_of_freedom(task: Task) -> int:

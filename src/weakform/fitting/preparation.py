@@ -72,10 +72,9 @@ def prepare(
     if parameters.prior is not None and not estimator.likelihood:
         users = [candidate.name for candidate in ESTIMATORS.values() if candidate.likelihood]
         raise FitError(f"Method {estimator.name!r} has no likelihood to join with priors; use {', '.join(users)}.")
-    chosen = estimator
-    estimator, problem = build_problem(parameters, matched, chosen, basis)
-    if estimator is not chosen:
-        reject_unused_options(estimator, options.non_default_names)
+    estimator, problem = build_problem(parameters, matched, estimator, basis)
+    # With hidden states another method may have replaced the chosen one, and need not take its options.
+    reject_unused_options(estimator, options.non_default_names)
     names = problem.model.parameters
     linear = np.isin(names, problem.model.linear_among([name for name, f in zip(names, free, strict=True) if f]))
     lower, upper = parameters.bounds
