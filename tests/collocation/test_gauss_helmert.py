@@ -114,6 +114,29 @@ def test_watchdog_shortens_oscillating_steps(slope):
     assert abs(x) < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("degrees", "share"),
+    [
+        pytest.param(0, 1.0, id="same direction"),
+        pytest.param(80, 1.0, id="slightly forward"),
+        pytest.param(100, 1.0, id="slightly backward"),
+        # The second step has the component -1 along the first: steps are too long by the factor 2.
+        pytest.param(180, 0.5, id="reversed"),
+    ],
+)
+def test_watchdog_shortens_only_steps_that_turn_back(degrees, share):
+    def step(angle, cost):
+        dp = 3.0 * np.array([np.cos(angle), np.sin(angle)])
+        return GaussHelmertStep(
+            dp, np.zeros((1, 1)), dp, np.eye(2), drift=0.0, cost=cost, violation=0.0, A=None, factor=None
+        )
+
+    p, x = np.zeros(2), np.zeros((1, 1))
+    watch = Watchdog(p, x, step(0.0, 2.0))
+    watch.record_point(p, x, step(np.deg2rad(degrees), 1.0), 1.0, lambda at: at.cost)
+    assert watch.share == pytest.approx(share)
+
+
 def test_failed_eigendecomposition_is_reported_as_singular(monkeypatch):
     problem, data, mesh = mesh_of("logistic", M=40, noise=0.05)
 

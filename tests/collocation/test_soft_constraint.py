@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import weakform as wf
+from weakform.collocation import continuation
 from weakform.collocation.bordered_system import BorderedSystem
 from weakform.collocation.continuation import Point, SearchSettings, minimise_level, settle_on_exact_model
 from weakform.collocation.hidden_state_problem import HiddenStateProblem
 from weakform.data.matching import match
+from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 from weakform.parameters import resolve_parameters
 
 MODELS = {
@@ -58,17 +60,21 @@ def test_derivatives_match_differences(name, noise):
     assert np.allclose(expected, by_v, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [(1.0, 1.0), (0.2, 5.0)])
 @pytest.mark.parametrize("q", [1.0, 1e-3, 0.0])
 @pytest.mark.parametrize("name", MODELS)
-def test_banded_system_matches_dense(name, q):
+def test_banded_system_matches_dense(name, q, size):
     problem, _, relaxed, p = relaxed_problem(name, samples=8)
     X = random_states(relaxed, len(problem.shared.states))
     line, V = relaxed.linearise(p, X), relaxed.compute_variances(X, q)
     N, D = X.shape
-    arrow = BorderedSystem(line, relaxed.layout, V, 0.1, np.ones(D))
+    size = np.array(size)
+    arrow = BorderedSystem(line, relaxed.layout, V, 0.1, size)
+    # A row without a constraint has any regular block; the size of a state is the unit of its damping.
+    V = np.where(line.left.any(axis=2) | line.right.any(axis=2), V, size**2)
     K = np.zeros((N, 2, D, N, 2, D))
     for m in range(N):
-        K[m, 0, :, m, 0] = np.eye(D) * (1.0 if relaxed.layout.ahead[m] else 0.1)
+        K[m, 0, :, m, 0] = np.diag((1.0 if relaxed.layout.ahead[m] else 0.1) / size**2)
         K[m, 1, :, m, 0], K[m, 0, :, m, 1] = line.left[m], line.left[m].T
         K[m, 1, :, m, 1] = -np.diag(V[m])
         if m + 1 < N:
@@ -79,6 +85,29 @@ def test_banded_system_matches_dense(name, q):
     b = np.random.default_rng(4).standard_normal((N, 2, D, 2))
     solved = arrow.solve(b).reshape(2 * N * D, 2)
     assert np.allclose(dense @ solved, b.reshape(2 * N * D, 2), atol=1e-8)
+
+
+def test_damping_rises_faster_with_each_refused_step(monkeypatch):
+    problem, _, relaxed, p = relaxed_problem("hidden", samples=8)
+    tried = []
+
+    def refuse(line, layout, V, damping, size):
+        tried.append(damping)
+        raise NotPositiveDefinite("a system that cannot be factorised")
+
+    monkeypatch.setattr(continuation, "BorderedSystem", refuse)
+    X = random_states(relaxed, len(problem.shared.states))
+    search = SearchSettings(np.full(len(p), -np.inf), np.full(len(p), np.inf))
+    point = minimise_level(relaxed, Point(p, X), 1.0, search)
+    factors = np.array(tried[1:]) / tried[:-1]
+    assert len(factors) >= 3
+    assert factors[0] > 1
+    assert (factors[1:] > factors[:-1]).all()
+    # No damping helps: the level ends where it began.
+    assert point.done
+    assert point.steps == len(tried)
+    assert (point.p == p).all()
+    assert (point.X == X).all()
 
 
 def test_states_of_stiff_model_are_forward_solution():

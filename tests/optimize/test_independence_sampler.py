@@ -49,6 +49,23 @@ def test_density_that_is_zero_beyond_a_boundary():
     assert gap < 2.0 / math.sqrt(compute_effective_size(draws[:, :, 0]))
 
 
+def test_proposals_that_cannot_be_computed_are_counted_after_warm_up():
+    computed = []
+
+    def density(z):
+        computed.append(bool(z[0] > -0.5))
+        return Value(-0.5 * float(z @ z), z) if computed[-1] else None
+
+    walk = IndependenceSampler(density, 1, 2, np.random.default_rng(0))
+    walk.warm_up_chains(60)
+    computed.clear()
+    walk.take_steps(50)
+    assert walk.steps == len(computed) == 100
+    assert walk.failed == computed.count(False) > 0
+    assert walk.accepted <= computed.count(True)
+    assert all(value.z[0] > -0.5 for chain in walk.kept for value in chain)
+
+
 def test_rhat_detects_separate_modes():
     def density(z):
         return float(np.logaddexp(-0.5 * ((z[0] - 1.5) / 0.01) ** 2, -0.5 * ((z[0] + 1.5) / 0.01) ** 2))
