@@ -115,7 +115,7 @@ class ModelFunctions:
     ----------
     f, h, g : ExpressionMap
         Right-hand side (D), observables (K) and initial values (D).
-    given : ndarray of bool, (D,)
+    given_initial : ndarray of bool, (D,)
         Initial values that g gives; the others are fitted.
     to_working, numeric_slope : tuple of callable, (K,)
         For each observable the map u → x to coordinates in which its noise is additive, and du/dx.

@@ -86,7 +86,7 @@ def find_unidentifiable_directions(
     # The initial values may absorb all information about a single parameter. Its scaled eigenvalue is one then, but
     # its estimate is far below its standard error.
     relative = d * np.maximum(np.abs(best.estimate[task.free]), np.finfo(float).tiny)
-    # `eigvalsh`, not `scaled_eigendecomposition`: without vectors LAPACK has another routine, which rounds differently.
+    # `eigvalsh`, not `decompose_scaled_matrix`: without vectors LAPACK has another routine, which rounds differently.
     is_determined = (
         has_information.all()
         and np.linalg.eigvalsh(H / np.outer(d, d))[0] > FREEDOM_POLICY.min_eigenvalue

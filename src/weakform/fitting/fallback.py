@@ -1,7 +1,7 @@
 """Strategies of a fit: run them in order, choose the attempt that is reported, and record why.
 
 If a fit does not succeed, other strategies are tried (`strategies`). Each strategy decides from the attempts so far
-whether it applies. `choose` compares the attempts in their order: a later one replaces the best so far if
+whether it applies. `choose_attempt` compares the attempts in their order: a later one replaces the best so far if
 
 - it succeeded, and its log-likelihood is higher by `gain_of_success`, or the states of the best do not obey the model;
 - or it did not succeed, but its states obey the model and its log-likelihood is higher by `gain_without_success`.

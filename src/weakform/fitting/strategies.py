@@ -39,9 +39,9 @@ class Decision:
 
     Attributes
     ----------
-    go : bool
+    should_run : bool
         Whether it is run.
-    why : str
+    reason : str
         A clause for the trace, which follows "tried because" or "skipped:"; empty if a strategy that is run needs no
         reason.
     """
@@ -536,7 +536,7 @@ def collect_end_points(context: Context) -> tuple[FloatArray, ...]:
 
 
 def keep_distinct(points: tuple[FloatArray, ...], policy: FallbackPolicy) -> tuple[FloatArray, ...]:
-    """Return the first `max_places` finite points `(J,)` that differ by more than `distinct_places`."""
+    """Return the first `max_end_points` finite points `(J,)` that differ by more than `distinct_end_points`."""
     kept: list[FloatArray] = []
     for p in points:
         if np.isfinite(p).all() and not any(np.allclose(p, q, rtol=policy.distinct_end_points) for q in kept):

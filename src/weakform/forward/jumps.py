@@ -39,7 +39,7 @@ class ScheduledJump:
     Attributes
     ----------
     time : float
-    by_p : ndarray, (J,)
+    time_by_parameters : ndarray, (J,)
         Derivative of the time by the parameters, `∂τ/∂p`.
     event : int
         Position of the event, or -1 for a switch.
@@ -59,9 +59,9 @@ class Jumps:
 
     Attributes
     ----------
-    by_state : list of int
+    state_dependent_events : list of int
         Events whose time depends on the states.
-    modes : list of int
+    state_dependent_switches : list of int
         Switches whose time depends on the states.
     """
 

@@ -312,7 +312,7 @@ class SteadyInitialValues(ExpressionMap):
     ----------
     model : Model
         A model that begins at rest.
-    begins : ExpressionMap
+    initial_map : ExpressionMap
         Initial values from which it comes to rest.
     """
 

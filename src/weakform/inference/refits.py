@@ -386,9 +386,9 @@ class _ConnectedSolver:
         The fit of all trajectories.
     rows : ndarray of bool, (N,)
         Which of all nodes belong to these trajectories.
-    own : ndarray of bool, (J,)
+    own_parameters : ndarray of bool, (J,)
         Which parameters these trajectories have.
-    rest : float
+    other_misfit : float
         The misfit of the other trajectories.
     """
 

@@ -95,7 +95,7 @@ class PinnedFit:
         Its parameters and states.
     root : float
         The root of its misfit to data and prior above the least.
-    at : ndarray, (knots, names)
+    pinned_values : ndarray, (knots, names)
         The states and expressions that may be pinned, at the band times, in working coordinates.
     """
 

@@ -101,7 +101,7 @@ class IndependenceSampler(Generic[E]):
     ----------
     kept : list of lists, (chains, steps)
         Evaluated density of each chain at each step after the warm-up.
-    steps, taken, lost : int
+    steps, accepted, failed : int
         Numbers of proposals since the warm-up: all, accepted, and with a density that could not be computed.
     """
 

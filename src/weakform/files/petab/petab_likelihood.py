@@ -46,7 +46,7 @@ class PredictedMeasurements:
     ----------
     y, sigma : ndarray, (n,)
         Predicted values, and standard deviations (or scales of Laplace noise).
-    by_y, by_sigma : ndarray, (n, P), or None
+    y_by_theta, sigma_by_theta : ndarray, (n, P), or None
         Derivatives of y and sigma by the quantities of the parameter table.
     """
 

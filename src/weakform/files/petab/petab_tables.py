@@ -36,7 +36,7 @@ def read_tables(path: str, where: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        `version`, 1 or 2; `model`, as `translate_sbml` returns it; and a list of rows for each of `KINDS`.
+        `version`, 1 or 2; `model`, as `translate_sbml` returns it; and a list of rows for each of `TABLE_KINDS`.
 
     Raises
     ------
