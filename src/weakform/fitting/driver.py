@@ -2,8 +2,8 @@
 
 `match` assigns columns to states, `resolve_parameters` merges what the user states about parameters, `prepare` builds
 the weak forms or the hidden-state problem, and `run_ladder` runs the strategies; each strategy searches, refines,
-quantifies and judges (`strategies`). Each stage is a function of what the earlier stages return, and can be tested alone. Overflow
-during a search is expected and handled; no NumPy warning reaches the user.
+quantifies and judges (`strategies`). Each stage is a function of what the earlier stages return, and can be tested
+alone. Overflow during a search is expected and handled; no NumPy warning reaches the user.
 """
 
 from __future__ import annotations
