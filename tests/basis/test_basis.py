@@ -104,6 +104,15 @@ def test_orthonormal_functions_are_orthonormal():
     assert np.abs(phi @ phi.T - np.eye(len(phi))).max() < 1e-10
 
 
+def test_orthonormal_family_has_bumps_of_four_radii_by_default():
+    """Radii of 5, 10, 20 and 40 samples fit at 91, 81, 61 and 21 of 101 samples; each bump ends at its radius."""
+    phi, dphi = wf.Orthonormal()._build_full_family(100, 5.0, 0.1)
+    assert phi.shape == dphi.shape == (91 + 81 + 61 + 21, 101)
+    supports = np.count_nonzero(phi, axis=1)
+    for radius, count in ((5, 91), (10, 81), (20, 61), (40, 21)):
+        assert (supports == 2 * radius - 1).sum() == count
+
+
 def test_orthonormal_limits_reduce_the_number_of_functions():
     q = make_trajectory()
     few = wf.Orthonormal(radius=0.8, information=0.5).build(q).count

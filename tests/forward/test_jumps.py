@@ -53,6 +53,14 @@ def test_sensitivities_agree_with_differences(case):
         np.testing.assert_allclose(solved.by_parameters[smooth, :, j], slope[smooth], rtol=2e-4, atol=2e-5)
 
 
+def test_event_by_a_state_happens_each_time_its_condition_becomes_true():
+    """Falling from 1 at the rate 1 and set to 1 at zero, x is one minus the time since the last whole number."""
+    model = wf.Model.from_text("x' = -k\nx(0) = 1\nwhen x < 0: x = 1")
+    solved = simulate(model, [1.0], None, [0.0, 0.25, 1.5, 2.75, 3.4])
+    assert solved.success
+    np.testing.assert_allclose(solved.states[:, 0], [1.0, 0.75, 0.5, 0.25, 0.6], atol=1e-6)
+
+
 def test_sensitivities_to_initial_values_agree_with_differences():
     model = wf.Model.from_text("x' = v\nv' = -g\nwhen x < 0: x = 0, v = -e*v\nat t = 4: v = v/2")
     p, u0 = np.array([0.8, 2.0]), np.array([5.0, 0.3])
@@ -121,6 +129,21 @@ def test_steady_state_is_the_one_that_is_reached(case):
     p = np.array([values[name] for name in model.parameters])
     u0 = model.build_map("g")(np.zeros(1), np.ones((1, len(model.states))), p)[0]
     np.testing.assert_allclose(find_steady_state(model, p, u0).state, expected, rtol=1e-6)
+
+
+def test_dose_on_the_way_to_a_steady_state_is_applied_once():
+    """Four at the beginning and a dose of four are eight, of which A holds g/(k + g) = 3/4."""
+    model = wf.Model.from_text("A' = -k*A + g*B\nB' = k*A - g*B\nat t = 3: A = A + 4")
+    p = np.array([{"k": 1.0, "g": 3.0}[name] for name in model.parameters])
+    np.testing.assert_allclose(find_steady_state(model, p, np.array([4.0, 0.0])).state, [6.0, 2.0], rtol=1e-6)
+
+
+def test_steady_state_is_approached_from_the_time_of_the_first_state():
+    """A pulse at t = 0 pushes x from -0.9 to the steady state 1; at t = 50 it is over, and x comes to rest at -1."""
+    model = wf.Model.from_text("x' = k*(x - x**3) + 5*exp(-t)")
+    p, u0 = np.array([1.0]), np.array([-0.9])
+    np.testing.assert_allclose(find_steady_state(model, p, u0, 0.0).state, [1.0], rtol=1e-6)
+    np.testing.assert_allclose(find_steady_state(model, p, u0, 50.0).state, [-1.0], rtol=1e-6)
 
 
 def test_steady_state_whose_conserved_quantity_depends_on_parameters():

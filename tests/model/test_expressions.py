@@ -82,6 +82,13 @@ def test_refusals_name_the_place_and_the_reason(text, place, reason, tmp_path, m
     assert not list(tmp_path.iterdir())
 
 
+def test_error_at_the_end_of_a_text_points_behind_its_last_character():
+    with pytest.raises(ModelError) as caught:
+        parse_expression("u*(p\n  + 2 -", ["u", "p"])
+    assert caught.value.place == (2, 8)
+    assert str(caught.value).splitlines()[-1] == "  " + " " * 7 + "^"
+
+
 def test_chains_of_definitions_are_limited_in_size_and_depth():
     doubling = "a0 = p*u + 1\n" + "\n".join(f"a{k + 1} = a{k} + sin(a{k})" for k in range(200)) + "\nu' = a200"
     with pytest.raises(ModelError, match="more than"):

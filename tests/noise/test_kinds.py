@@ -75,6 +75,15 @@ def test_scatter_of_negative_binomial_counts_has_two_ends():
     assert weigh(mu + 1e9, mu, np.ones(2)) == pytest.approx(np.sqrt(mu + 1e6 * mu**2), rel=1e-9)
 
 
+def test_first_scale_of_student_noise_uses_the_median_deviation_from_a_running_median():
+    """The deviations from the running median are 0 or 2, and their median is 2, so σ is 2/Φ⁻¹(3/4) for normal noise."""
+    y = np.array([-2.0, 0.0, 2.0] * 3)
+    deviations = np.array([0.0, 2, 2, 2, 0, 2, 2, 2, 0])
+    sigma = 2.0 / stats.norm.ppf(0.75)
+    expected = np.sqrt((4 + (deviations / sigma) ** 2) / 5)
+    assert KINDS["student"].estimate_initial_scale(y) == pytest.approx(expected, rel=0.01)
+
+
 def test_working_coordinates_go_on_linearly_below_a_thousandth_of_each_value():
     """The floor is lowest + (value - lowest)/1000: 0.002 and 0.05 above zero, 2.01 and 2.2 above two."""
     lognormal = KINDS["lognormal"]
