@@ -133,3 +133,11 @@ def test_estimate_at_one_sided_bound_is_marked():
     fit = wf.fit(wf.Model.from_text("x' = -k*x + s"), data, bounds={"s": (0, None)}, method="output-error")
     assert fit.at_bound[1]
     assert fit["s"].value == 0.0
+
+
+def test_search_stops_after_max_iterations():
+    problem = wf.problems.get("logistic")
+    task = task_of(problem, problem.simulate(M=20, noise=0.02, seed=1), max_iterations=2)
+    least_squares = _LeastSquares(task)
+    initial = (least_squares.forward.forms[0].x[:, 0],)
+    assert least_squares.minimise(1.5 * problem.parameters, initial) == (Status.ITERATIONS, 2)

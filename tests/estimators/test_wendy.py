@@ -1,13 +1,16 @@
 """The default method: noise level, mesh refinement, denoised states, directions that the data do not determine."""
 
 import numpy as np
+import pytest
 
 import weakform as wf
 from support import fitted
-from weakform.estimators import ESTIMATORS, Outcome, Status
+from weakform.collocation.gauss_helmert import solve_gauss_helmert
+from weakform.estimators import ESTIMATORS, Outcome, Status, wendy
 from weakform.estimators.estimation_problem import Task
 from weakform.experiments.cell_runner import perform_run
 from weakform.experiments.study import read_study
+from weakform.linalg.symmetric_matrix import NotPositiveDefinite
 from weakform.parameters.working_scale import WorkingScale
 from weakform.results.options import Options
 from weakform.support.progress import Watch
@@ -87,3 +90,31 @@ def test_states_on_both_sides_of_a_pole_do_not_converge():
     converged = refined([0.0737, 0.5817, 0.0, 0.2719, 0.0159, 0.2495])
     assert converged.status is Status.CONVERGED
     assert converged.refined.bias < 0.1
+
+
+@pytest.mark.parametrize(("error", "is_singular"), [(0.0, False), (0.25, True)])
+def test_failure_on_finer_mesh_keeps_accurate_solution_but_reports_inaccurate_one(monkeypatch, error, is_singular):
+    """The error of the rule on the first mesh, in σ, tells a pole (0.25) from a failure of the algebra alone (0)."""
+    problem = wf.problems.get("logistic")
+    weak = WeakProblem.build(problem.model, problem.simulate(M=40, noise=0.05, seed=1), wf.Local())
+    free = np.ones(2, dtype=bool)
+    unbounded = np.full(2, np.inf)
+    task = Task(
+        weak, free, np.full(2, np.nan), -unbounded, unbounded, ~free, Options(), Watch(np.inf), WorkingScale(~free)
+    )
+    solutions = []
+
+    def solve_once(*args):
+        if solutions:
+            raise NotPositiveDefinite
+        solutions.append(solve_gauss_helmert(*args))
+        return solutions[0]
+
+    # A shift of one standard error asks for a finer mesh.
+    monkeypatch.setattr(wendy, "_measure_discretisation", lambda *args: (1.0, error))
+    monkeypatch.setattr(wendy, "solve_gauss_helmert", solve_once)
+    end = wendy.refine(task, Outcome(problem.parameters, 1.0, Status.CONVERGED, 1, 1))
+    assert (end.estimate == solutions[0].p).all()
+    assert end.status is (Status.STUCK if is_singular else Status.CONVERGED)
+    assert end.refined.bias == (np.inf if is_singular else 1.0)
+    assert end.refined.nodes_per_sample == 1
