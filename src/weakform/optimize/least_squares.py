@@ -124,7 +124,7 @@ def least_squares(
 
     Returns
     -------
-    LeastSquares
+    LeastSquaresResult
     """
     from scipy.optimize import least_squares as scipy_least_squares
 
