@@ -133,8 +133,11 @@ def test_fit_notes_a_start_that_was_moved_inside_its_bounds():
 
 @pytest.mark.parametrize(("step", "flat"), [(0.0, True), (0.75, False)])
 def test_a_step_smaller_than_the_noise_is_no_constant(step, flat):
-    """Values ±0.6 about ±`step`: half of 160 values each. Their squares stay below 160 σ², so only means over time
-    show the step: 16 means of ten values have the sum of squares 16·10·0.75² = 90, not about 15."""
+    """Values ±0.6 about ±`step`, half of 160 values each: only means over time show the step.
+
+    The squares have the sum 160 (0.6² + 0.75²) = 148, that of noise. Those of 16 means of ten values, over their
+    variance, have the sum 16·10·0.75² = 90; for noise it is about 15.
+    """
     x = 0.6 * (-1.0) ** np.arange(160) + np.repeat([step, -step], 80)
     form = SimpleNamespace(x=x[None], variances=np.ones((1, 160)))
     assert is_constant(SimpleNamespace(sigma=np.ones(1), forms=[form])) is flat
@@ -154,7 +157,7 @@ def test_a_parameter_is_poorly_determined_by_its_relative_error(value, error, na
 
 
 def test_freedoms_of_hidden_states_are_searched_near_the_fit(monkeypatch):
-    """One parameter has no information: the points keep to the estimate and to the fitted states, by tens of percent."""
+    """A parameter has no information: points differ from the estimate and the fitted states by tens of percent."""
     J, D = 4, 300
     scale = SimpleNamespace(to_natural=lambda p: p)
     task = SimpleNamespace(free=np.full(J, True), scale=scale, problem=SimpleNamespace(data=None))
