@@ -1,12 +1,18 @@
 """Warnings and status: parameters that are not determined, variation that is not explained, wrong noise."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import weakform as wf
 from support import DECAYED, DRAWS, GROWN, LOGISTIC, TIMES, growth
+from weakform.diagnostics import practical_identifiability
+from weakform.diagnostics.fit_verdict import is_constant
+from weakform.diagnostics.uncertainty import EstimateUncertainty
+from weakform.diagnostics.warning_texts import describe_uncertainty
+from weakform.results.status import Status
 
 
 @pytest.mark.parametrize(
@@ -123,3 +129,51 @@ def test_fit_notes_a_start_that_was_moved_inside_its_bounds():
     assert [note for note in fit.notes if "start" in note] == [
         "The start of r, 50, was outside its bounds [0, 2] and was moved inside."
     ]
+
+
+@pytest.mark.parametrize(("step", "flat"), [(0.0, True), (0.75, False)])
+def test_a_step_smaller_than_the_noise_is_no_constant(step, flat):
+    """Values ±0.6 about ±`step`, half of 160 values each: only means over time show the step.
+
+    The squares have the sum 160 (0.6² + 0.75²) = 148, that of noise. Those of 16 means of ten values, over their
+    variance, have the sum 16·10·0.75² = 90; for noise it is about 15.
+    """
+    x = 0.6 * (-1.0) ** np.arange(160) + np.repeat([step, -step], 80)
+    form = SimpleNamespace(x=x[None], variances=np.ones((1, 160)))
+    assert is_constant(SimpleNamespace(sigma=np.ones(1), forms=[form])) is flat
+
+
+@pytest.mark.parametrize(("value", "error", "named"), [(100.0, 20.0, False), (0.01, 0.02, True), (100.0, 80.0, True)])
+def test_a_parameter_is_poorly_determined_by_its_relative_error(value, error, named):
+    data = SimpleNamespace(samples=100)
+    task = SimpleNamespace(
+        problem=SimpleNamespace(model=SimpleNamespace(parameters=("k",)), forms=(), data=data), free=np.array([True])
+    )
+    quantified = EstimateUncertainty(
+        np.array([value]), np.array([[error**2]]), "", np.array([False]), np.array([[-np.inf, np.inf]])
+    )
+    sentences = describe_uncertainty(task, quantified, Status.CONVERGED)
+    assert [f"{error / value:.0%} of its value" in sentence for sentence in sentences] == [True] * named
+
+
+def test_freedoms_of_hidden_states_are_searched_near_the_fit(monkeypatch):
+    """A parameter has no information: points differ from the estimate and the fitted states by tens of percent."""
+    J, D = 4, 300
+    scale = SimpleNamespace(to_natural=lambda p: p)
+    task = SimpleNamespace(free=np.full(J, True), scale=scale, problem=SimpleNamespace(data=None))
+    information = np.diag([0.0, 100.0, 100.0, 100.0])
+    fitted = np.linspace(1.0, 2.0, D)
+    best = SimpleNamespace(
+        refined=SimpleNamespace(information=information),
+        estimate=np.array([1.0, 2.0, 3.0, 4.0]),
+        latent=SimpleNamespace(nodes=[(np.zeros(1), fitted[None])]),
+    )
+    monkeypatch.setattr(practical_identifiability, "match", lambda data, model: SimpleNamespace(complete=False))
+    monkeypatch.setattr(practical_identifiability, "ForwardExperiment", lambda *arguments: None)
+    monkeypatch.setattr(practical_identifiability, "find_freedoms", lambda experiment, points: points)
+    points = practical_identifiability.find_unidentifiable_directions(SimpleNamespace(model=None), task, best, False)
+    assert points
+    for near, (beginning,) in points:
+        assert np.abs(np.log(near / best.estimate)).max() < 1
+        assert np.abs(np.log(beginning / fitted)).max() < 1
+        assert np.ptp(beginning / fitted) > 0

@@ -104,3 +104,19 @@ def test_slow_pattern_does_not_pass_for_correlated_noise():
     """A wrong model leaves a slow pattern with white noise on top of it."""
     e = np.sin(2 * TIMES) + normal()
     assert not check(10 + np.sin(TIMES), e, rejected=True).explains_rejection
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_uneven_scatter_explains_a_rejection_unless_repeated_measurements_reject(repeated):
+    level = np.exp(3 + 1.5 * np.sin(TIMES))
+    findings = check(level, 0.1 * normal() * level / level.mean(), rejected=True, repeated=repeated)
+    assert findings.explains_rejection is not repeated
+    assert len(findings.sentences) == (not repeated)
+    assert not findings.is_misstated
+
+
+def test_uneven_scatter_does_not_explain_a_rejection_by_correlated_residuals():
+    level = np.exp(3 + 1.5 * np.sin(TIMES))
+    findings = check(level, 0.1 * autoregressive(0.9) * level / level.mean(), rejected=True)
+    assert not any("scatter" in sentence for sentence in findings.sentences)
+    assert not findings.explains_rejection

@@ -1,10 +1,16 @@
 """The covariances that a fit can compute, where they differ, and estimates next to a bound."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import weakform as wf
 from support import fitted
+from weakform.diagnostics.uncertainty import quantify_uncertainty
+from weakform.estimators.outcome import Outcome, Refinement
+from weakform.parameters.working_scale import WorkingScale
+from weakform.results.status import Status
 
 
 def test_covariance_options_differ_as_expected():
@@ -61,3 +67,26 @@ def test_estimate_is_not_put_onto_a_bound_that_changes_the_model(seed):
     fit = wf.fit(model, data, bounds={"V": (0.0, 5.0), "K": (0.0, 5.0)})
     assert fit.r_squared["C"] > 0.98
     assert np.isfinite(fit.predict(t).states).all()
+
+
+def test_estimate_within_rounding_of_a_bound_is_put_onto_it():
+    """With b at its bound, a has the variance 1/H_aa = 1/400, not that of both parameters free."""
+    model, t = wf.Model.from_text("x' = -(a + b)*x"), np.arange(5.0)
+    x, free = np.exp(-0.5 * t)[:, None], np.array([True, True])
+    information = np.array([[400.0, 300.0], [300.0, 400.0]])
+    refined = Refinement(np.linalg.inv(information), np.ones(1), (x,), 5.0, 2, None, information=information)
+    task = SimpleNamespace(
+        problem=SimpleNamespace(model=model, data=wf.Dataset(t, x, names=["x"], sigma=0.1)),
+        free=free,
+        lower=np.zeros(2),
+        upper=np.ones(2),
+        options=SimpleNamespace(covariance="information"),
+        scale=WorkingScale(~free),
+        prior=None,
+    )
+    best = Outcome(np.array([0.5, 1e-9]), 0.0, Status.CONVERGED, 1, 1, refined)
+    quantified = quantify_uncertainty(task, best, noise_free=False)
+    assert quantified.at_bound.tolist() == [False, True]
+    assert quantified.p.tolist() == [0.5, 0.0]
+    assert quantified.covariance[0, 0] == pytest.approx(1 / 400)
+    assert np.isnan(quantified.covariance[1]).all()

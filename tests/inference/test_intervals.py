@@ -1,5 +1,7 @@
 """Intervals: Wald, profile and bootstrap agree if the model is nearly linear, and claim no more than the data."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.optimize import least_squares
@@ -8,6 +10,8 @@ import edges
 import weakform as wf
 from support import DECAYED, DRAWS, EXAMPLES, GROWTH, LOGISTIC, LV, TIMES, fitted
 from weakform.forward.solver import simulate
+from weakform.inference.profiles import _ProfilePoints
+from weakform.inference.refits import prepare_refits
 from weakform.report.verdict_text import judge_fit
 from weakform.support.errors import FitError
 
@@ -308,3 +312,38 @@ def test_a_profile_is_followed_where_the_linearisation_breaks_down():
         low, high = fit[name].interval
         assert low == pytest.approx(0.127, abs=0.01)
         assert high == 5
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize(("distance", "repeats"), [(1.5, False), (2.5, True)])
+def test_a_lost_profile_is_followed_again_only_from_a_solution_beyond_it(monkeypatch, sign, distance, repeats):
+    """The profile of a parameter estimated at 5 is lost at a distance of 2; another profile has a solution."""
+    best, other = (SimpleNamespace(p=np.array([value]), misfit=0.5) for value in (5.0, 5.0 + sign * distance))
+    refit = SimpleNamespace(
+        best=best, compute_misfit=lambda solution: solution.misfit, hold_parameter=lambda *arguments: None
+    )
+    points = _ProfilePoints(SimpleNamespace(estimate=best.p), refit, 0, 1.0, z=2.0, solutions=[])
+    starts = []
+
+    def lose_profile(side, first):
+        starts.append(first)
+        points.misfits |= {5.0 + side: 1.0, 5.0 + 2 * side: 2.0}
+        return np.nan
+
+    monkeypatch.setattr(points, "_follow_from", lose_profile)
+    assert np.isnan(points.follow_to_end(sign, [other]))
+    assert starts == [best, other][: 1 + repeats]
+
+
+def test_misfit_of_a_refit_by_output_error_counts_the_prior_once():
+    """With k held, the best initial value is `Σ y e / Σ e²`, e = exp(-kt); the prior at 0.8 adds ((0.8 - 0.6)/0.1)²."""
+    t = np.linspace(0, 4, 12)
+    y = 2 * np.exp(-0.7 * t) + 0.05 * DRAWS[:12]
+    data = wf.Dataset(t, y, names=["x"], sigma=0.05)
+    fit = wf.fit(wf.Model.from_text("x' = -k*x"), data, method="output-error", priors={"k": ("normal", 0.6, 0.1)})
+    refit = prepare_refits(fit)
+    solution = refit.hold_parameter(0, 0.8, refit.best)
+    decay = np.exp(-0.8 * t)
+    squares = np.sum((y - decay * (y @ decay) / (decay @ decay)) ** 2) / 0.05**2
+    assert solution.misfit == pytest.approx(squares, rel=1e-4)
+    assert refit.compute_misfit(solution) == pytest.approx(squares + 4.0, rel=1e-4)

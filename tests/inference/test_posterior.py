@@ -208,3 +208,12 @@ def test_another_solution_that_chains_do_not_reach_is_reported():
 def test_a_negative_seed_is_refused():
     with pytest.raises(FitError, match="seed"):
         wf.fit(DECAY, decay()).sample(seed=-1)
+
+
+@pytest.mark.parametrize("sigma", [None, 0.0])
+def test_noise_free_data_have_no_posterior(sigma):
+    t = np.arange(20.0)
+    fit = wf.fit(wf.Model.from_text("x' = -k*x"), wf.Dataset(t, 5 * np.exp(-0.1 * t), sigma=sigma))
+    assert fit.converged
+    with pytest.raises(FitError, match="Noise-free data have no posterior"):
+        fit.sample()

@@ -1,11 +1,15 @@
 """Predictions: forward solutions of a fit, with bands that cover the truth."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import weakform as wf
 from support import LINEAR, LV, decay
 from weakform.forward.solver import simulate
+from weakform.inference import prediction
+from weakform.inference.state_bands import BandBuilder, JointEstimate
 from weakform.support.errors import DataError, FitError
 
 
@@ -125,3 +129,24 @@ def test_bands_cover_the_truth_after_a_state_has_decayed():
         band = wf.fit(model, data, bounds={"K": (0.01, 20)}).predict(later)
         inside.append((band.lower[:, 0] <= solution) & (solution <= band.upper[:, 0]))
     assert np.mean(np.array(inside)[:, 2:]) > 0.8  # 57% by the delta method
+
+
+@pytest.mark.parametrize(("off", "close"), [((0.1, 0.1), True), ((0.1, 1.0), False), ((np.nan, 0.1), False)])
+def test_a_solution_is_drawn_only_if_each_state_stays_close_to_the_fitted_one(monkeypatch, off, close):
+    states = np.tile([[0.0, 0.0], [2.0, 2.0]], (5, 1))  # of standard deviation one
+    monkeypatch.setattr(prediction, "solve_at_samples", lambda fit, trajectory: states + np.array(off))
+    assert prediction.is_solution_close(SimpleNamespace(denoised=(states,)), 0) is close
+
+
+def test_draws_for_a_band_are_inside_the_bounds_and_not_piled_up_at_them(monkeypatch):
+    fit = wf.fit(LINEAR, decay(3), bounds={"k": (0.5, 1.0)})
+    joint = JointEstimate(np.array([0.7, 2.0]), np.diag([0.3**2, 0.1**2]), is_given=False)
+    builder = BandBuilder(fit, 0, np.linspace(0, 3, 4), 0.0, joint)
+    monkeypatch.setattr(builder, "_solve_moved", lambda theta: joint.mean + theta)
+    k, u0 = np.array(list(builder._draw_normal(0))).T
+    assert k.min() >= 0.5
+    assert k.max() <= 1.0
+    assert np.ptp(k) > 0.4
+    # The initial value has no bounds: it is normal.
+    assert u0.mean() == pytest.approx(2.0, abs=0.03)
+    assert u0.std() == pytest.approx(0.1, rel=0.2)

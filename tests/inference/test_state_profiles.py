@@ -1,10 +1,13 @@
 """Bands by the likelihood: their ends are those of profiles, and of the delta method if solutions are linear."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import weakform as wf
 from weakform import FitError
+from weakform.inference.state_profiles import StateProfiler
 
 CHAIN = wf.Model.from_text("x' = -a*x\nw' = a*x - b*w")
 TANKS = wf.Model.from_text("upper' = q - c*sqrt(upper)\nlower' = c*sqrt(upper) - e*sqrt(lower)")
@@ -181,3 +184,28 @@ def test_a_known_initial_value_has_a_band_of_no_width():
     fit = dosed()
     for curve in (fit.states["A"], fit.states["C"]):
         assert curve.lower[0] == curve.values[0] == curve.upper[0]
+
+
+@pytest.mark.parametrize("error", [0.01, 100.0])
+@pytest.mark.parametrize(("misfit", "starts"), [(12.0, ["other"]), (50.0, ["other", "best"])])
+def test_a_pin_that_costs_more_than_a_parabola_is_tried_from_the_best_fit_in_any_units(
+    monkeypatch, error, misfit, starts
+):
+    """A pin at three standard errors should cost about 3² = 9; the fit that begins at the best one costs 10."""
+
+    def fit_at(name, standard_errors, squares):
+        return SimpleNamespace(name=name, root=np.sqrt(squares), pinned_values=np.array([[standard_errors * error]]))
+
+    best, other = fit_at("best", 0.0, 0.0), fit_at("other", 3.0, 11.0)
+    results = {"other": fit_at("from other", 3.0, misfit), "best": fit_at("from best", 3.0, 10.0)}
+    tried = []
+
+    def fit_from(near, *pin):
+        tried.append(near.name)
+        return results[near.name]
+
+    profiler = StateProfiler.__new__(StateProfiler)
+    profiler.best, profiler.fits = best, [best, other]
+    monkeypatch.setattr(profiler, "_fit_from", fit_from)
+    assert profiler.fit_pinned(0, 0, 3.0 * error, error).name == f"from {starts[-1]}"
+    assert tried == starts
