@@ -30,8 +30,8 @@ class _BoundPolicy:
 
     change_of_equations: float = 1e-3
     """Change of the right-hand side, relative to its maximum, when the estimate is set to the bound. Above, it would
-    be another model, and the estimate is kept.
-/diagnostics/test_uncertainty.py` has `C/(K + C)`."""
+    be another model, and the estimate is kept. By judgement; `tests/diagnostics/test_uncertainty.py` has
+    `C/(K + C)`, for which K = 0 is another model."""
 
 
 BOUND_POLICY = _BoundPolicy()
