@@ -32,7 +32,7 @@ class Server:
         if self.process.poll() is None:
             os.kill(self.process.pid, how)
         try:
-            return self.process.communicate(timeout=120)
+            return self.process.communicate(timeout=300)
         finally:
             self.kill()
 
@@ -71,7 +71,7 @@ def visit(browser):
     def open_page(address, width=1300, height=900, context=None, **settings):
         if context is None:
             context = browser.new_context(viewport={"width": width, "height": height}, **settings)
-            context.set_default_timeout(20_000)
+            context.set_default_timeout(300_000)  # ms; a busy machine may take long, and waiting costs nothing
             contexts.append(context)
         tab = context.new_page()
         tab.on("pageerror", lambda error: errors.append(str(error)))

@@ -29,7 +29,7 @@ def run_fit(tab):
     tab.wait_for_selector("#fit:not([disabled])")
     tab.click("#fit")
     tab.wait_for_selector("#stop", state="visible")
-    tab.wait_for_selector("#stop", state="hidden", timeout=90_000)
+    tab.wait_for_selector("#stop", state="hidden", timeout=300_000)
     tab.wait_for_selector("#sections .verdict")
 
 
@@ -187,9 +187,9 @@ def test_table_of_a_hundred_thousand_rows_can_be_fitted(server, visit, tmp_path)
     frame = pd.DataFrame({"t": t, "x": np.exp(-0.2 * t) + 0.01 * np.random.default_rng(0).standard_normal(len(t))})
     frame.to_csv(tmp_path / "large.csv", index=False)
     tab.set_input_files("#file", tmp_path / "large.csv")
-    tab.wait_for_function("() => document.getElementById('table').innerText.includes('100,000 rows')", timeout=30_000)
+    tab.wait_for_function("() => document.getElementById('table').innerText.includes('100,000 rows')", timeout=300_000)
     tab.fill("#equations", "x' = -k*x")
-    tab.wait_for_selector("#charts svg", timeout=30_000)
+    tab.wait_for_selector("#charts svg", timeout=300_000)
     assert tab.locator("#table tbody tr").count() < 100
     run_fit(tab)
     row = tab.locator("#sections td", has_text=re.compile("^k$")).locator("..").inner_text()
@@ -235,7 +235,7 @@ def test_stopped_fit_reports_the_best_estimate(server, visit):
     tab.click("#fit")
     tab.wait_for_function("() => document.getElementById('progress').innerText.includes('objective')")
     tab.click("#stop")
-    tab.wait_for_selector("#sections .verdict", timeout=120_000)
+    tab.wait_for_selector("#sections .verdict", timeout=300_000)
     assert "Stopped by the user" in tab.inner_text("#sections")
     assert "p1" in tab.inner_text("#sections")
 
@@ -283,7 +283,7 @@ def test_work_survives_a_restart_of_the_server(visit, tmp_path):
     tab.wait_for_timeout(700)
     second = Server("--port", str(first.port))
     try:
-        tab.wait_for_function("() => document.getElementById('banner').innerText.includes('restarted')", timeout=15_000)
+        tab.wait_for_function("() => document.getElementById('banner').innerText.includes('restarted')", timeout=300_000)
         restored_tab = visit(second.address, context=tab.context)
         assert restored_tab.input_value("#value-p1") == "1.5"
         assert "was restored" in restored_tab.inner_text("#banner")
@@ -307,7 +307,7 @@ def test_two_tabs_fit_simultaneously(server, visit):
     for tab in tabs:
         tab.click("#fit")
     for tab in tabs:
-        tab.wait_for_selector("#sections .verdict", timeout=60_000)
+        tab.wait_for_selector("#sections .verdict", timeout=300_000)
     assert "alpha" in tabs[0].inner_text("#sections")
     assert "beta" in tabs[1].inner_text("#sections")
 

@@ -19,7 +19,7 @@ def ask(server, path, body=b"{}", method="POST", **headers):
     all_headers = {"Host": f"127.0.0.1:{server.port}", "X-Token": server.token} | {
         k.replace("_", "-"): v for k, v in headers.items()
     }
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     connection.putrequest(method, path, skip_host=True)
     for name, value in all_headers.items():
         if value is not None:
@@ -207,7 +207,7 @@ def test_too_large_request_is_refused(server):
 
 def test_port_in_use_is_reported(server):
     command = [*server.process.args, "--port", str(server.port)]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert process.returncode == 2
     assert f"Port {server.port} cannot be used" in process.stderr
 
