@@ -283,7 +283,9 @@ def test_work_survives_a_restart_of_the_server(visit, tmp_path):
     tab.wait_for_timeout(700)
     second = Server("--port", str(first.port))
     try:
-        tab.wait_for_function("() => document.getElementById('banner').innerText.includes('restarted')", timeout=300_000)
+        tab.wait_for_function(
+            "() => document.getElementById('banner').innerText.includes('restarted')", timeout=300_000
+        )
         restored_tab = visit(second.address, context=tab.context)
         assert restored_tab.input_value("#value-p1") == "1.5"
         assert "was restored" in restored_tab.inner_text("#banner")
