@@ -57,7 +57,7 @@ def fit(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> FitResult:
-    """Estimate the parameters of a model from noisy measurements of its states, without solving it.
+    """Estimate the parameters of a model from noisy measurements of its states.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def fit(
         names such as `scale_control`.
     random : sequence of str, or mapping
         Parameters that vary between trajectories as in a population: `["ke", "V"]`, log-normal, or `{"ke": "normal"}`.
-        `FitResult.population` holds their means and spreads; the estimates of a trajectory are drawn towards the mean
-        the more, the less its own data determine them.
+        `FitResult.population` holds their means and spreads. The less the data of a trajectory determine its values,
+        the more its estimates are drawn towards the mean.
     log : sequence of str
         Positive parameters that are estimated on a log scale; their intervals are positive, too.
     priors : mapping, optional
