@@ -70,7 +70,7 @@ def fit(
         `{"p1": (1, 5)}` for any subset of the parameters, or one pair for each; `None` or infinity for no bound.
     start : mapping or array_like, (J,), optional
         A first guess. It competes with automatic starts, unless `starts=1`. A mapping may omit parameters in which the
-        model is linear; they are solved for.
+        model is linear, and those with two finite bounds; if some states are not measured, it may omit any.
     starts : int, optional
         Number of starts; by default as many as the model needs (one if it is linear in all parameters).
     fixed : mapping, optional

@@ -43,8 +43,8 @@ INITIAL_LOG_SPREAD = 1.0
 e to either side."""
 
 MIN_SPREAD = 0.01
-"""Smallest spread: dimensionless for logarithms, in units of the scatter of the subjects for normal effects. A spread at
-this limit is reported as no spread beyond the noise. By judgement."""
+"""Smallest spread: dimensionless for logarithms, in units of the scatter of the subjects for normal effects. A spread
+at this limit is reported as no spread beyond the noise. By judgement."""
 
 MAX_SPREAD = 10.0
 """Largest spread, in the units of `MIN_SPREAD`: a bound of the search. By judgement."""
