@@ -31,7 +31,8 @@ from .test_functions import TestFunctions
 DEFAULT_RADIUS_SAMPLES = 10.0
 """Default radius, in samples. A larger radius filters more noise, a smaller one keeps faster dynamics. The section on
 the radius in docs/accuracy.md (`benchmarks/radius.py`) compares radii from 4 to 20 samples: none is best for all
-problems, and the default method, which uses the test functions only to begin, has the same error with all of them."""
+problems, and the default method, which uses the test functions only for its search, has the same error with all of
+them."""
 DEFAULT_STRIDES_PER_RADIUS = 4.0
 """Default radius over stride, dimensionless. A larger one gives more functions, which overlap more. By judgement."""
 MAX_STRIDES_PER_RADIUS = 12.0

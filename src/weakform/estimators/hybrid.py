@@ -3,10 +3,10 @@
 The weak methods converge from far away; output error is efficient where the system can be solved over the whole series.
 The weak estimate and its fitted initial state start the search. Its result is kept unless
 
-- its weak likelihood is worse: `ℓ(p_oe) - ℓ(p_weak) > 0.05 KD`. The paper asks for 5% of ℓ, but ℓ has no zero, so that
-  a ratio means nothing; KD is the number of weak residuals, each of which adds about ½ to ℓ;
+- its weak likelihood is worse: `ℓ(p_oe) - ℓ(p_weak) > 0.05 KD`. The paper asks for 5% of ℓ, but ℓ has no natural
+  zero, so that a ratio means nothing; KD is the number of weak residuals, each of which adds about ½ to ℓ;
 - or its solution is farther from the data than the states of the weak estimate, by more than 5% of the misfit. Both
-  obey the model, so that the search has failed. Only `"wendy"` has such states, and plain differences are not compared.
+  obey the model, so output error must have failed. Only `"wendy"` has such states; plain differences are not compared.
 
 If states are hidden, the relaxed model replaces the weak estimate, and only the misfits are compared. A note of the
 result reports which of the two estimates was kept.

@@ -21,7 +21,7 @@ MAX_ITERATIONS = 200
 
 
 def check(task: Task) -> None:
-    """Raise `FitError` if cubic regularisation is to be used with bounds."""
+    """Raise `FitError` if cubic regularisation is requested together with bounds."""
     if task.options.solver == "cubic" and task.is_bounded:
         raise FitError(
             "solver='cubic' does not support bounds, but at least one free parameter has one. "
@@ -43,7 +43,7 @@ def search(task: Task, start: StartPoint | None, min_decrease: float = 0.0) -> O
     lower, upper = task.box
     likelihood, first = task.build_objective(), start[task.free]
     if any(form.is_large for form in task.weak.forms):
-        # A large model: least squares goes most of the way for the price of a few values of the likelihood.
+        # A large model: least squares covers most of the distance at the cost of a few evaluations of the likelihood.
         near = wls.search(task, start).estimate[task.free]
         first = min(first, near, key=lambda theta: likelihood(theta, 0).value)
     best = minimise(

@@ -61,9 +61,9 @@ FIRST_ROWS = (1, 3, 10)
 
 @dataclass(frozen=True)
 class _StandstillPolicy:
-    """When to stop because the parameters no longer move: what is left to gain is with initial states that noise hides.
+    """When to stop because the parameters no longer move: only initial states that noise hides could still gain.
 
-    By judgement. Without the rule the Oregonator was found in 7 of 10 runs, with it in 20 of 20 (CHANGELOG, 1.1.0).
+    By judgement. Without the rule the Oregonator was solved in 7 of 10 runs, with it in 20 of 20 (CHANGELOG, 1.1.0).
     """
 
     steps: int = 10
@@ -100,8 +100,8 @@ def check(task: Task) -> None:
 def search_from_data(task: Task, start: StartPoint | None) -> Outcome:
     """Fit output error from one start, with initial states from the data.
 
-    The search starts from the first sample. If the model cannot be solved from there, as noise may have taken a state
-    across zero, it starts from the mean of the first few. Hidden states start from the levels of the start.
+    The search starts from the first sample. If the model cannot be solved from there, because noise may have taken a
+    state across zero, it starts from the mean of the first few. Hidden states start from the levels of the start.
     """
     if isinstance(task.problem, HiddenStateProblem):
         assert isinstance(start, HiddenStateStart)
@@ -127,7 +127,7 @@ def search(task: Task, p: FloatArray, initial: tuple[FloatArray, ...], log_steps
     initial : tuple of ndarray, (begins,)
         Initial values of each trajectory; in working coordinates if all states are measured.
     log_steps : bool
-        Whether positive quantities move on a log scale, that is, by relative steps.
+        True if positive quantities move on a log scale, that is, by relative steps.
 
     Returns
     -------
@@ -233,13 +233,13 @@ class _LeastSquares:
     weights : list of ndarray, (time, K)
         One over the scale of each value; zero where nothing was measured.
     additive : bool
-        Whether residuals are plain differences.
+        True if residuals are plain differences.
     weighted : bool
-        Whether residuals are in units of σ, so that σ and the estimate depend on each other.
+        True if residuals are in units of σ, so that σ and the estimate depend on each other.
     sigma : ndarray, (K,)
         σ by which the residuals are divided.
     tolerance : float
-        Of the forward solutions and of the search.
+        Relative tolerance of the forward solutions and of the search.
     forward : ForwardResiduals
         The forward solutions of all trajectories.
     best : _Point or None
@@ -266,8 +266,8 @@ class _LeastSquares:
         p : ndarray, (J,)
         initial : tuple of ndarray, (begins,)
         log_steps : bool
-            Whether quantities that start positive move on a log scale. Excepted are those that are logarithms already,
-            and parameters whose bounds let them be negative.
+            True if quantities that start positive move on a log scale, except those that are logarithms already, and
+            parameters whose bounds let them be negative.
 
         Returns
         -------
@@ -405,7 +405,7 @@ class _LeastSquares:
         K, row = np.zeros((rows, len(theta))), 0
         for k, x0 in enumerate(initial):
             block = self.forward.compute_sensitivity(k, p, x0)
-            if block is None:  # it could be solved, but not with sensitivities: a zero gradient ends the search here
+            if block is None:  # the model has a solution here, but no sensitivities: a zero gradient ends the search
                 return K
             block = block * (self.weights[k] if self.additive else self.weights[k] / self.sigma)[:, :, None]
             flat = block.reshape(-1, block.shape[2])
@@ -478,7 +478,8 @@ class _LeastSquares:
 def _compute_information(K: FloatArray, F: int) -> FloatArray:
     """Compute the information `(F, F)` about the first F columns of K when the others are fitted too.
 
-    With `I = KᵀK` it is the Schur complement `I₁₁ - I₁₂ I₂₂⁻¹ I₂₁`: what the others absorb tells nothing about these.
+    With `I = KᵀK` it is the Schur complement `I₁₁ - I₁₂ I₂₂⁻¹ I₂₁`: what the others absorb is no information about the
+    first F.
     """
     I = K.T @ K
     return np.asarray(I[:F, :F] - I[:F, F:] @ invert_symmetric(I[F:, F:]) @ I[F:, :F])

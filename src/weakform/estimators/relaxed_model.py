@@ -3,8 +3,8 @@
 1. From every start: the model is first a soft constraint, which becomes stiff level by level
    (`collocation.soft_constraint`, `collocation.continuation`).
 2. From the best of the points reached, with the exact constraint: σ, unless given, is the root mean square of the
-   residuals, updated in turn with the estimate. Where the error of the discretisation is not small against the standard
-   errors, the intervals that cause it are halved.
+   residuals, updated in turn with the estimate. If the error of the discretisation is not small compared with the
+   standard errors, the intervals that cause it are halved.
 
 The covariance is the inverse of the information about the parameters that remains when states and initial values adapt.
 N is the number of nodes of all trajectories, F that of free parameters.
@@ -53,7 +53,7 @@ DEFAULT_HIDDEN_STATE_STARTS = 8
 """Starts, unless the user sets their number. By judgement; benchmarks/hidden.py measures how often single starts and
 the default reach the best optimum."""
 STARTS_FOR_UNKNOWN_TIMES = 24
-"""Starts where the time of an event is to be estimated, as few of them are near enough. By judgement."""
+"""Starts if the time of an event is to be estimated: few starts are then near enough. By judgement."""
 MIN_SEARCH_NOISE = 0.01
 """Smallest σ of the search, as a share of the spread of a column: less noise only makes the search harder. By
 judgement."""
@@ -65,19 +65,19 @@ SEARCH_SETTINGS = (
 )
 """Settings of the starts, in turn: a search with one setting may miss an optimum that another reaches. By judgement."""
 START_RANGES = ((0.1, 10.0), (1.0, 100.0))
-"""Ranges of unbounded parameters around their natural sizes, each for all `SEARCH_SETTINGS` in turn. A process that is
-over long before the data end is faster than the natural size. The second range came with the mean effects of
-`compute_natural_sizes`, when flip-flop kinetics had ended in a second optimum."""
+"""Ranges of unbounded parameters around their natural sizes, each for all `SEARCH_SETTINGS` in turn. The
+rate of a process that is over long before the data end exceeds the natural size. The second range was added together
+with the mean effects of `compute_natural_sizes`, after flip-flop kinetics had ended in a second optimum."""
 STATE_LEVEL_DECADES = (-1.0, 0.5)
-"""Range of the decimal logarithm of the constant of a hidden state in a start, relative to a size that it may have. By
-judgement."""
+"""Range of the decimal logarithm of the constant value of a hidden state in a start, relative to a size that the state
+may have. By judgement."""
 UNBOUNDED_RANGE = 1.0
 """Distance that a parameter without bounds may move in one level, relative to its size. By judgement."""
 MAX_DOMAIN_REPAIRS = 5
-"""How often states outside of the domain of the equations are replaced by their neighbours. By judgement."""
+"""How often, at most, states outside the domain of the equations are replaced by their neighbours. By judgement."""
 SOLUTION_WALK_SIZE = 0.03
-"""Relative size of the random walk, by which the model may be missed, where a search from a forward solution begins. By
-judgement: the solution obeys the model, but its parameters are only a start."""
+"""Relative size of the random walk by which states may deviate from the model when a search from a forward solution
+begins. By judgement: the solution obeys the model, but its parameters are only a start."""
 SOLUTION_TOLERANCE = 1e-6
 """Relative tolerance of the forward solution from which a search begins. By judgement."""
 MAX_SIGMA_ROUNDS = 8
@@ -86,8 +86,8 @@ RELATIVE_INFORMATION_DAMPING = 1e-8
 """Damping of the information relative to its diagonal, which keeps directions that the data do not determine from
 counting in the test for convergence. By judgement."""
 SETTLED_GAIN = 0.01
-"""Log-likelihood that a converged estimate may still gain, change on a finer mesh, or differ by between starts that
-agree (relative, if the objective is larger than one). By judgement."""
+"""Difference of log-likelihoods: the most that a converged estimate may still gain, that it may change by on a finer
+mesh, and that agreeing starts may differ by (relative if the objective is larger than one). By judgement."""
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         cost = point.value + float(count_values(task) @ np.log(sigma))
         change = abs(cost - last_cost)
         noisy = bool((sigma > DISCRETISATION.exact_share * problem.spread).all())
-        # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
+        # Only from the third mesh on: what the first halving of a coarse mesh gains proves little.
         halved_twice = remaining < _REFINEMENT.meshes - 2
         stays = (
             halved_twice
@@ -308,7 +308,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         singular = noisy and (stays or (not remaining and change > _REFINEMENT.max_unsettled))
         unsettled = noisy and (error > DISCRETISATION.large_error or change > SETTLED_GAIN)
         fine = bias <= DISCRETISATION.max_bias and not unsettled
-        # After the last mesh nothing solves on a finer one: residuals and states must belong to the same mesh.
+        # The last mesh is not refined, as no solution on it would follow: residuals and states must share a mesh.
         if singular or fine or not halve.any() or not remaining or task.stop():
             break
         last_error, last_cost = error, cost
@@ -393,7 +393,7 @@ def _measure_discretisation(
 ) -> tuple[float, float, BoolArray]:
     """Measure the error of the rule on a mesh, and find the intervals that cause it.
 
-    The truncation error τ is what half the step would change in the defects. Carried through the linear system of a
+    The truncation error τ is the change of the defects when the step is halved. Carried through the linear system of a
     step it shifts the parameters by `C Bᵀ K⁻¹ τ`, and the states by `K⁻¹ τ`.
 
     Parameters

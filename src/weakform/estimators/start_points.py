@@ -3,7 +3,7 @@
 Starts decide whether a search succeeds. They are drawn with a seed, and the result lists all of them.
 
 - Linear models: the weak least-squares estimate, in closed form.
-- Partly linear models: only the nonlinear parameters are drawn, uniformly inside their bounds. Where there are none, on
+- Other models: only the nonlinear parameters are drawn, uniformly inside their bounds, or if they have no bounds, on
   a log scale over 10⁻³..10³ times a natural unit (one, the size of a state, the time span, or a quotient of these). For
   each draw the linear parameters are solved for (variable projection on the weak residual). Many draws are screened by
   their weak residual on a few windows (`screening`), and the search runs from the best few.

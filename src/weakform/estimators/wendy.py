@@ -1,14 +1,15 @@
-"""WENDy without its bias: the weak likelihood finds the parameters, and states that obey the model make them exact.
+"""WENDy without its bias: a search by the weak likelihood, then a refinement with states that obey the model.
 
-1. Weak least squares on few test functions from every start (`coarse_least_squares`). If step 2 does not lead from
-   there to the noise of the data, WENDy-MLE. Its log-determinant widens the domain of convergence and biases the
-   estimate.
+1. Weak least squares on few test functions from every start (`coarse_least_squares`). If step 2 from there does
+   not bring the residuals down to the noise, WENDy-MLE is run. Its log-determinant widens the domain of convergence and
+   biases the estimate.
 2. From the best of these estimates, and from the data denoised by it, the Gauss–Helmert iteration on the finest test
    functions (`collocation.gauss_helmert`): linearised about the denoised states, without the log-determinant, and with
    no information left out. σ, unless given, is the root mean square of the residuals, which the iteration determines
    together with the states.
-3. The error of the discretisation is carried through to the parameters. Where it is not small against their standard
-   errors the mesh is halved; the mesh of a very long series keeps its nodes, and the error is subtracted instead.
+3. The error of the discretisation is carried through to the parameters. If it is not small compared with their
+   standard errors, the mesh is halved; the mesh of a very long series keeps its nodes, and the error is subtracted
+   instead.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ STEP_TOLERANCE_FACTOR = 10.0
 """Factor of the root of the option `tolerance` that gives the tolerance of the refinement, in standard errors: with the
 default of 1e-8 it ends when a step moves the parameters by less than 1e-3. By judgement."""
 MIN_SEARCH_GAIN = 0.1
-"""Decrease of the objective that the next step of the search must promise; below it the refinement takes over. By
+"""Predicted decrease of the objective below which the search takes no further step, and the refinement takes over. By
 judgement."""
 MAX_TOLERABLE_BIAS = 0.3
 """Shift of the parameters by the error of the rule, in standard errors, up to which the solution on a coarse mesh is
@@ -58,8 +59,9 @@ CLEAR_BIAS_SHARE = 0.2
 class _LongSeriesPolicy:
     """Thresholds for very long series.
 
-    Over a long time a small error of the parameters moves all states along. When pieces were introduced, a series of
-    10⁶ samples took 49 in place of 74 CPU s. The thresholds are by judgement; docs/method.md, step 4.
+    Over a long time a small error in the parameters makes all states drift, so that the series is first solved in
+    pieces. When pieces were introduced, a series of 10⁶ samples took 49 CPU seconds instead of 74. The thresholds are
+    by judgement; see docs/method.md, step 4.
     """
 
     min_samples: int = 200_000
@@ -122,7 +124,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
         cleaned = zip(problem.forms, problem.denoise(p), strict=True)
         states = np.concatenate([form.system.to_working(u) for form, u in cleaned])
         if long:
-            # Over a long time a small error of the parameters moves all states along: pieces first, which cannot drift.
+            # Over a long time a small error in the parameters makes all states drift: pieces first, which cannot.
             rough = replace(settings, tolerance=_LONG.piece_tolerance)
             pieces = solve_gauss_helmert(mesh.cut_into_pieces(_LONG.piece_samples), sigma, p, states, rough)
             p, sigma, states, iterations = pieces.p, pieces.sigma, pieces.states, pieces.iterations
@@ -143,7 +145,7 @@ def refine(task: Task, outcome: Outcome) -> Outcome:
             p, sigma = solution.p, solution.sigma
             bias, error = _measure_discretisation(mesh, solution, settings)
             accepted = _MeshSolution(solution, mesh, nodes_per_sample, bias)
-            # From the third mesh on: how much the first halving of a coarse mesh brings proves little.
+            # Only from the third mesh on: what the first halving of a coarse mesh gains proves little.
             singular = (
                 nodes_per_sample > 2
                 and error > DISCRETISATION.small_error
@@ -285,7 +287,7 @@ def _compute_sandwich(task: Task, mesh: Mesh, solution: Solution, C: FloatArray)
 
 
 def search(task: Task, start: StartPoint | None) -> Outcome:
-    """Run WENDy-MLE from one start, as near to its minimum as the refinement needs it."""
+    """Run WENDy-MLE from one start, as close to its minimum as the refinement needs."""
     return mle.search(task, start, min_decrease=MIN_SEARCH_GAIN)
 
 

@@ -1,8 +1,8 @@
 """Weak least squares: `argmin ½‖r(p)‖²`, each equation weighted by one over its σ.
 
 The solution is direct where the model is linear in the free parameters, and iterated from a start where it is not.
-Noise in the data biases the estimate, as the data are on both sides of the regression. It is exact for noise-free
-data, and a start for the other methods.
+Noise in the data biases the estimate, as the data are on both sides of the regression. For noise-free data the estimate
+has no such bias, and for the other methods it is a start.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fits: prepare → search → refine → quantify → judge → result, by the strategies of a method in their order."""
+"""The stages of a fit: prepare → search → refine → quantify → judge → result, for each strategy of a method in turn."""
 
 from .driver import fit
 

@@ -57,7 +57,7 @@ def fit(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> FitResult:
-    """Estimate the parameters of a model from noisy measurements of its states, without solving it.
+    """Estimate the parameters of a model from noisy measurements of its states.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def fit(
         `{"p1": (1, 5)}` for any subset of the parameters, or one pair for each; `None` or infinity for no bound.
     start : mapping or array_like, (J,), optional
         A first guess. It competes with automatic starts, unless `starts=1`. A mapping may omit parameters in which the
-        model is linear; they are solved for.
+        model is linear, and those with two finite bounds; if some states are not measured, it may omit any.
     starts : int, optional
         Number of starts; by default as many as the model needs (one if it is linear in all parameters).
     fixed : mapping, optional
@@ -83,8 +83,8 @@ def fit(
         names such as `scale_control`.
     random : sequence of str, or mapping
         Parameters that vary between trajectories as in a population: `["ke", "V"]`, log-normal, or `{"ke": "normal"}`.
-        `FitResult.population` holds their means and spreads; the estimates of a trajectory are drawn towards the mean
-        the more, the less its own data determine them.
+        `FitResult.population` holds their means and spreads. The less the data of a trajectory determine its values,
+        the more its estimates are drawn towards the mean.
     log : sequence of str
         Positive parameters that are estimated on a log scale; their intervals are positive, too.
     priors : mapping, optional

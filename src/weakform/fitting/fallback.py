@@ -3,10 +3,12 @@
 If a fit does not succeed, other strategies are tried (`strategies`). Each strategy decides from the attempts so far
 whether it applies. `choose_attempt` compares the attempts in their order: a later one replaces the best so far if
 
-- it succeeded, and its log-likelihood is higher by `gain_of_success`, or the states of the best do not obey the model;
-- or it did not succeed, but its states obey the model and its log-likelihood is higher by `gain_without_success`.
+- it succeeded, and its log-likelihood is higher by more than `gain_of_success`, or the states of the best attempt need
+  not obey the model;
+- or it did not succeed, but its states obey the model and its log-likelihood is higher by more than
+  `gain_without_success`. An attempt that is UNDETERMINED is replaced in this way only by another such attempt.
 
-Log-likelihoods of states that do not obey the model are not comparable. A difference that is NaN counts as higher.
+Log-likelihoods cannot be compared if the states do not obey the model. A difference that is NaN counts as higher.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ def run_ladder(
 
     Returns
     -------
-    Climb
+    LadderResult
 
     Raises
     ------
@@ -147,8 +149,8 @@ def choose_attempt(
     winner = attempts[position]
     if winner.status.success:
         winner = add_alternatives(winner, attempts)
-    # If the likelihoods are equal, the optima are one solution with two names exchanged. If they differ a little, they
-    # are two solutions, and intervals around one of them do not cover the other.
+    # If the likelihoods are equal, the optima are one solution with two parameter names exchanged. If they differ a
+    # little, the optima are two solutions, and intervals around one of them do not cover the other.
     if winner.status.success and any(
         abs(alternative.behind) > policy.equal_likelihoods for alternative in winner.searched.alternatives
     ):

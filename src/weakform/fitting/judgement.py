@@ -41,8 +41,8 @@ MIN_LOG_RATIO_OF_SIGMAS = 0.2
 place of that of the filter. By judgement: about the sampling error of log σ from 12 values, `1/√24`."""
 
 MIN_RESIDUAL_SHARE_OF_CONSTANT_DATA = 0.5
-"""Residual standard deviation over that of the data, in every column. Above, data that look constant are taken to be;
-below, the model explains a variation that the test for constancy has missed. By judgement."""
+"""Residual standard deviation over that of the data, in every column. Above, data that look constant are taken to be
+constant; below, the model explains variation that the test for constancy has missed. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -239,8 +239,8 @@ def is_short_series(searched: SearchResult, policy: FallbackPolicy = FALLBACK_PO
 def warn_of_single_best_start(searched: SearchResult, policy: FallbackPolicy = FALLBACK_POLICY) -> tuple[str, ...]:
     """Warn if only one of several starts reached the best likelihood, and a better optimum is likely.
 
-    It is likely if the equations were solved, which only works near the solution, or if a short series is left with
-    much unexplained variation.
+    A better optimum is likely if the method solves the equations, because such a search converges only from nearby, or
+    if a short series is left with much unexplained variation.
     """
     best_starts = sum(record.behind <= policy.agreement for record in searched.records)
     if best_starts != 1 or len(searched.records) < policy.min_starts_to_disagree:

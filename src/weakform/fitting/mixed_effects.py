@@ -36,30 +36,30 @@ SETTLED_CHANGE = 0.01
 far below the sampling error of either."""
 
 MIN_SUBJECTS = 3
-"""Fewest subjects for a random effect: with two, mean and spread have no degree of freedom to spare."""
+"""Fewest subjects for a random effect: with two, mean and spread leave no degree of freedom."""
 
 INITIAL_LOG_SPREAD = 1.0
 """Standard deviation of the log-normal prior around the common fit in the first round. By judgement: weak, a factor of
 e to either side."""
 
 MIN_SPREAD = 0.01
-"""Spread, at least; in units of one for logarithms, and of the scatter of the subjects for normal effects. A spread at
-this limit is reported as no spread beyond the noise. By judgement."""
+"""Smallest spread: dimensionless for logarithms, in units of the scatter of the subjects for normal effects. A spread
+at this limit is reported as no spread beyond the noise. By judgement."""
 
 MAX_SPREAD = 10.0
-"""Spread, at most, in the same units: a bound of the search. By judgement."""
+"""Largest spread, in the units of `MIN_SPREAD`: a bound of the search. By judgement."""
 
 LIMIT_TOLERANCE = 1.01
 """Spread over its lower limit. Up to it, the spread is at the limit. By judgement: it absorbs the rounding of exp
 and log."""
 
 ROBUST_SCALE = 1.5
-"""Standard deviation of normal values over their median absolute deviation, 1.4826, rounded: it only starts the first
-round."""
+"""Standard deviation of normal values over their median absolute deviation, 1.4826, rounded: it only
+sets the spread with which the first round starts."""
 
 MIN_INFORMATION = 1e-4
-"""Eigenvalue of the information in a subject's own data, in units of that of the prior, at least: rounding may make it
-negative if the data hold none. By judgement."""
+"""Smallest eigenvalue of the information in a subject's own data, in units of that of the prior: rounding may make it
+negative if the data hold no information. By judgement."""
 
 HESSIAN_STEP = 0.05
 """Step in log spread for second differences of the REML likelihood. By judgement."""
@@ -97,7 +97,7 @@ class _Effects:
 
     @property
     def log(self) -> BoolArray:
-        """Which effects are on the logarithm of the parameter, `(q,)`."""
+        """Mask `(q,)` of the effects on the logarithm of a parameter."""
         return np.array([kind == "lognormal" for kind in self.kinds])
 
 
@@ -207,7 +207,7 @@ def _fit_first_round(
 ) -> FitResult:
     """Fit all subjects for the first time, with a weak prior around the parameters that fit all subjects together.
 
-    Without the prior, some of many subjects would end far off, and the search would go on for their sake.
+    Without the prior, some of many subjects would end far off and keep the search running.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def _make_population(
             factor = np.exp(z * estimate.log_spread_error[j])
             spread_interval = (float(spread[j] * np.exp(-z * estimate.log_spread_error[j])), float(spread[j] * factor))
         if at_lower_limit[j]:
-            # The likelihood is largest at no spread; the interval ends at the largest one that these subjects can hide.
+            # The likelihood is largest at no spread; the interval ends at the largest spread that could go unseen.
             spread_interval = (0.0, float(z * estimate.mean_error[j] * np.sqrt(len(modes) / 2)))
         records.append(
             Effect(

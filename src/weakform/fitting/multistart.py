@@ -25,16 +25,16 @@ from ..support.progress import Watch
 from .preparation import Prepared, prepare
 
 MAX_EXCESS_OVER_FILTER = 10.0
-"""Excess of the residual variance over the variance that a high-pass filter sees in the data, times the square root of
-the number of values of the column. Below, the residuals are as small as the noise. By judgement: about seven standard
-deviations of a variance estimate."""
+"""Relative excess of the residual variance over the variance that a high-pass filter sees in the data, times the
+square root of the number of values of the column. Below, the residuals are as small as the noise. By judgement: about
+seven standard deviations of a variance estimate."""
 
 MIN_P_VALUE_OF_WHITE_RESIDUALS = 1e-3
 """P-value of the test for autocorrelation. Below, the residuals are not white, and the fit can be improved. By
 judgement."""
 
 NARROW_RADII = (3, 4, 6)
-"""Radii of test functions, in samples, for rough guesses: wider ones average rarely sampled dynamics away. By
+"""Radii of test functions, in samples, for rough guesses: wider ones average out sparsely sampled dynamics. By
 judgement."""
 
 
@@ -78,7 +78,7 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
     ----------
     prepared : Prepared
     starts : int, or None
-        Number of starts; None for as many as the method chooses, which then may stop at enough.
+        Number of starts; None lets the method choose, and stop early when its starts agree.
     seed : int
         Seed of random starts.
 
@@ -155,7 +155,7 @@ def _search_from(estimator: Estimator, task: Task, point: StartPoint | None) -> 
 
 
 def refine(searched: SearchResult) -> SearchResult:
-    """Refine the distinct optima, keep the one with the best likelihood, and check again whether data are noise-free.
+    """Refine the distinct optima, keep the one with the best likelihood, and check again for noise-free data.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def estimate_with_narrow_functions(
 ) -> tuple[FloatArray, ...]:
     """Estimate by weak least squares with test functions of a few samples: rough, but rarely far off.
 
-    If the dynamics are sampled rarely, wider test functions average them away.
+    If the dynamics are sampled sparsely, wider test functions average them out.
 
     Returns
     -------

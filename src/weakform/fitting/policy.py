@@ -18,11 +18,11 @@ class FallbackPolicy:
     that would matter to an interval, far above the tolerance of the search."""
 
     min_agreeing_starts: int = 4
-    """Starts that agree on a fit that did not succeed. With as many, more random starts are not tried; with fewer they
-    are. By judgement."""
+    """Number of starts that agree on a fit that did not succeed. With this many or more, no further random starts are
+    tried; with fewer they are. By judgement."""
 
     min_agreeing_starts_of_success: int = 3
-    """Starts that agree on a success with hidden states. With fewer, more starts are tried. By judgement;
+    """Number of starts that agree on a success with hidden states. With fewer, more starts are tried. By judgement;
     `tests/test_hidden_starts.py` has models on which too few starts agreed on a wrong optimum."""
 
     extra_starts: int = 24
@@ -40,15 +40,15 @@ class FallbackPolicy:
     before the relaxed model has been tried. By judgement."""
 
     unexplained_for_more_starts: float = 0.4
-    """The same share. Above, the relaxed model is tried from `extra_starts` starts, and a single start at the best
-    likelihood is a reason to doubt the fit. By judgement."""
+    """Residual standard deviation as a share of a column's spread, in a short series. Above, the relaxed model is tried
+    from `extra_starts` starts, and a single start at the best likelihood is a reason to doubt the fit. By judgement."""
 
     min_starts_to_disagree: int = 4
-    """Starts. From here on it is suspicious if only one of them reached the best likelihood. By judgement."""
+    """Number of starts from which on it is suspicious if only one of them reached the best likelihood. By judgement."""
 
     stiff_decay: float = 100.0
-    """Fastest decay of the equations between two samples. Above, the equations are stiff: the relaxed model is skipped,
-    and a growing horizon with an implicit solver is tried. By judgement."""
+    """Fastest decay rate of the equations times the median interval between samples. Above, the equations are stiff:
+    the relaxed model is skipped, and a growing horizon with an implicit solver is tried. By judgement."""
 
     gain_of_success: float = 0.5
     """Gain in log-likelihood with which a later attempt that succeeded replaces an earlier one. By judgement: a quarter

@@ -73,7 +73,7 @@ def prepare(
         users = [candidate.name for candidate in ESTIMATORS.values() if candidate.likelihood]
         raise FitError(f"Method {estimator.name!r} has no likelihood to join with priors; use {', '.join(users)}.")
     estimator, problem = build_problem(parameters, matched, estimator, basis)
-    # With hidden states another method may have replaced the chosen one, and need not take its options.
+    # With hidden states another method may have replaced the chosen one, and may not accept the same options.
     reject_unused_options(estimator, options.non_default_names)
     names = problem.model.parameters
     linear = np.isin(names, problem.model.linear_among([name for name, f in zip(names, free, strict=True) if f]))

@@ -156,7 +156,7 @@ class Context:
         return self.first.searched.task.problem.forms if self.attempts else ()
 
     def build_fallback_options(self) -> Options:
-        """Options of a fallback: the time that remains, and what the user set for every method."""
+        """Build the options of a fallback: the time that remains, and the user's tolerance and iteration limit."""
         task = self.prepared.task
         options = task.options
         return Options(
@@ -244,7 +244,7 @@ def make_attempt(
         return complete_attempt(context, strategy, refine(search(prepared, starts, seed)), forms)
 
 
-# The coarse search: weak least squares on few test functions, which costs next to nothing.
+# The coarse search: weak least squares on few test functions, at little cost.
 
 
 def coarse_search_applies(context: Context) -> Decision:
@@ -355,7 +355,7 @@ def explain_why_noise_is_reached(context: Context) -> str:
 
 
 def is_stiff_for_collocation(context: Context) -> bool:
-    """Return True if the equations of the best attempt decay too fast between samples for states on a mesh."""
+    """Return True if the solutions of the best attempt decay too fast between samples for states on a mesh."""
     assert context.best is not None
     refined = context.best.searched.best.refined
     return refined is not None and refined.held_direction is None and refined.stiffness > context.policy.stiff_decay

@@ -208,7 +208,7 @@ class FitResult:
 
         For a Wald interval this is the root of the covariance's diagonal. For a profile interval it is the mean
         distance from the estimate to the two ends, divided by the quantile (at a bound, the distance to the other end):
-        near a bound the covariance may understate the error many times.
+        near a bound the covariance may understate the error by a large factor.
         """
         from ..inference.intervals import compute_errors
 
@@ -485,7 +485,7 @@ class FitResult:
         return compute_fit_metrics(self, truth)
 
     def missing_terms(self, candidates: Sequence[str] | Mapping[str, Sequence[str]] | None = None) -> MissingTerms:
-        """Rank terms that the model may lack, and the equation that lacks them.
+        """Rank terms that the model may lack, each with the equation that lacks it.
 
         Parameters
         ----------
@@ -522,7 +522,7 @@ class FitResult:
 
         return plan_experiments(self, candidates, trajectory)
 
-    # Text, tables, pictures and files.
+    # Text, tables, plots and files.
 
     def to_frame(self, level: float = 0.95) -> Any:
         """Return the parameters as a pandas data frame.
@@ -603,7 +603,7 @@ class FitResult:
         return to_sbml(write_fitted_antimony(self))
 
     def report(self, path: str | Path, command: str = "") -> Path:
-        """Write one self-contained HTML page: verdict, estimates, pictures, and how the fit was computed.
+        """Write one self-contained HTML page: verdict, estimates, plots, and how the fit was computed.
 
         Profiles are computed if they do not exist yet.
 

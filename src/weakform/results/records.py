@@ -132,7 +132,7 @@ class LateResults:
     posterior : list of Posterior
         The last posterior that was drawn, or nothing.
     profile_seconds : float
-        Time that automatic profiles have taken, of `options.time_limit`.
+        Seconds of `options.time_limit` that automatic profiles have used.
     """
 
     profiles: dict[str, Profile] = field(default_factory=dict)

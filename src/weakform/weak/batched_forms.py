@@ -83,7 +83,7 @@ def _can_share_batch(first: WeakForm, second: WeakForm) -> bool:
 
 
 def _concatenate_forms(forms: list[WeakForm]) -> WeakForm:
-    """Concatenate forms with the same equations and blocks of the same size to one form."""
+    """Concatenate forms with the same equations and blocks of the same size into one form."""
     parts = [form.functions for form in forms]
     begins = np.cumsum([0, *(part.samples for part in parts)])
     n = parts[0].phi.shape[2]

@@ -28,7 +28,7 @@ class TracePolicy:
     D rows per block take too long; `mle` then also starts from weak least squares. By judgement."""
 
     min_size: int = 600
-    """Number of weak residuals from which on traces are estimated. By judgement."""
+    """Number of weak residuals at or above which traces are estimated. By judgement."""
 
     probes: int = 8
     """Number of probes if there are fewer than `min_size` weak residuals. That they change the Hessian by less than 0.7

@@ -50,7 +50,7 @@ class WeakForm:
 
     @property
     def is_large(self) -> bool:
-        """Whether there are so many states and parameters that the traces of the Hessian are estimated."""
+        """True if there are so many states and parameters that the traces of the Hessian are estimated."""
         return TRACE_POLICY.max_states_times_parameters < self.system.D * self.system.J
 
     @property
@@ -123,7 +123,7 @@ class WeakForm:
         return factorise(diagonal, lower)
 
     def denoise(self, p: FloatArray) -> FloatArray:
-        """Return the states less the noise that the model implies: `x̂ = x - ε̂`, `ε̂ = Σ Aᵀ S⁻¹ r`, `A = Φ F + Φ'`.
+        """Return the states minus the noise that the model implies: `x̂ = x - ε̂`, `ε̂ = Σ Aᵀ S⁻¹ r`, `A = Φ F + Φ'`.
 
         Of all corrections that make the linearised weak residual `r - A ε` zero, ε̂ is the most probable. Samples at the
         ends, where test functions vanish, are hardly corrected.

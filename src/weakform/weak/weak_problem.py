@@ -27,7 +27,7 @@ from .weak_form import WeakForm
 from .weak_likelihood import WeakLikelihood
 
 MIN_RELATIVE_EIGENVALUE = 1e-10
-"""Eigenvalue of a matrix with unit diagonal below which its direction is taken to be without information.
+"""Eigenvalue of a matrix with unit diagonal below which its direction is treated as carrying no information.
 
 The sandwich covariance has no variance in such a direction, so the variance of the inverse is used. By judgement.
 """
