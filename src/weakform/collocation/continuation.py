@@ -76,7 +76,7 @@ class _ReturnPolicy:
     """How states are moved back into the domain of the equations and onto the constraint within a step."""
 
     max_halvings: int = 6
-    """How often states that have left the domain of the equations are moved halfway back. By judgement."""
+    """Largest number of times that states outside the domain of the equations are moved halfway back. By judgement."""
     max_returns: int = 12
     """Largest number of Newton steps of the states back onto the constraint, if the model is stiff. By judgement."""
     stiff_below: float = 1e-3
@@ -199,7 +199,7 @@ class _Level:
         X, v : ndarray, (N, D)
             States after the step, and the constraint there.
         promised : float
-            The objective after the step by the linearised problem.
+            The objective after the step, as the linearised problem predicts it.
 
         Raises
         ------
@@ -273,7 +273,7 @@ class _Level:
         X, v : ndarray, (N, D)
             States after the step, and the constraint there.
         target : ndarray, (N, D)
-            The constraint by the linearised step.
+            The constraint after the step, as the linearised problem predicts it.
         bordered : BorderedSystem
             The factorised system of the step.
         mu : float
@@ -383,7 +383,7 @@ def run_continuation(
     search: SearchSettings,
     first_level: float = STIFFNESS_LEVELS[0],
 ) -> Point:
-    """Minimise the objective at all levels of q in turn, and at last with the exact constraint of a search.
+    """Minimise the objective at all levels of q in turn, and finally with the exact constraint of a search.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ series. A smaller value holds directions that the data determine; a larger one c
 MAX_DRIFT_OF_WHOLE_STEP = 0.5
 """Root mean square change of the states, in σ, up to which a step is taken whole.
 
-Steps above it are searched along, and σ is not updated (docs/method.md, step 2). By judgement.
+After a longer step, which a search may shorten, σ is not updated (docs/method.md, step 2). By judgement.
 """
 SIGMA_TOLERANCE = 1e-3
 """Relative change of σ below which it has converged. By judgement."""
@@ -91,7 +91,7 @@ _VALLEY = _ValleyPolicy()
 
 @dataclass(frozen=True)
 class Solution:
-    """End of a Gauss–Helmert iteration.
+    """Result of a Gauss–Helmert iteration.
 
     Attributes
     ----------

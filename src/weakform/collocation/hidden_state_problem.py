@@ -71,7 +71,7 @@ class MeshStates:
 
     @classmethod
     def from_nodes(cls, nodes: Sequence[tuple[FloatArray, FloatArray]], p: FloatArray) -> MeshStates:
-        """Build from p `(P,)` and the times `(nodes,)` and states `(nodes, D)` of each trajectory."""
+        """Build meshes and point from p `(P,)` and the times `(nodes,)` and states `(nodes, D)` of each trajectory."""
         X = np.concatenate([part for _, states in nodes for part in (states[:1], states)])
         return cls(tuple(times for times, _ in nodes), Point(p, X))
 
@@ -213,7 +213,8 @@ class HiddenStateProblem:
                 squares, counts = squares + q.within, counts + q.repeats
         sigma = np.sqrt(squares / np.maximum(counts, 1))
         estimated = (counts >= MIN_VALUES_FOR_SIGMA) & (sigma > 0)
-        # Where the dynamics are fast for the samples, the filter may see more than the whole variation.
+        # Where the dynamics are fast compared with the sampling, the filter may take more than the whole variation for
+        # noise.
         return np.where(estimated, np.minimum(sigma, self.spread), DEFAULT_SIGMA_SHARE * self.spread)
 
     def _with_own_noise(self) -> HiddenStateProblem:

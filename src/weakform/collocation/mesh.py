@@ -18,8 +18,9 @@ G = ∂c/∂p, S = A diag(v) Aᵀ and ρ = c + A e:
     δp = -(Gᵀ S⁻¹ G)⁻¹ Gᵀ S⁻¹ ρ,     z = S⁻¹(ρ + G δp),     x̂ ← x^data - diag(v) Aᵀ z,     Cov p̂ = (Gᵀ S⁻¹ G)⁻¹.
 
 S is banded with 2D - 1 sub-diagonals, so that a step costs O(M D²(D + J)). A value that was not measured has a large v
-and is reset to its current estimate before each step, so that it has no weight. A finer mesh is data with such rows.
-Trajectories are concatenated, with no interval between the last node of one and the first of the next.
+and is reset to its current estimate before each step, so that it has no weight. A finer mesh only adds rows of such
+values to the data. Trajectories are concatenated, with no interval between the last node of one and the first of the
+next.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from .simpson_rule import (
 TRUNCATION_SUBSTEPS = 16
 """Number of Runge–Kutta steps with which `Mesh.estimate_truncation` solves the equations over one interval.
 
-More steps follow stiffer equations and cost as many more evaluations. By judgement.
+More steps can follow stiffer equations, and cost proportionally more evaluations. By judgement.
 """
 END_MARGIN = 1e-9
 """Share of a Runge–Kutta step by which its last stage lies before the end of the step.

@@ -49,7 +49,7 @@ class LinearisedSolutions:
 
 
 class MeshSensitivities:
-    """Computes sensitivities of trajectories on a mesh.
+    """The recursion for the sensitivities of trajectories on a mesh.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class MeshSensitivities:
         Parameters
         ----------
         moving : LinearisedSolutions
-            Its Jacobian `(S, K, F + B)` has those of the trajectory of each sample only.
+            Its Jacobian `(S, K, F + B)` has only the initial values of the trajectory that each sample belongs to.
 
         Returns
         -------

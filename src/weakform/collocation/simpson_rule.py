@@ -89,7 +89,7 @@ def improve_midpoints(
     """Correct new midpoints by the rule on both halves of their intervals.
 
     The rule on the first half carries the first end to the midpoint, where it arrives at `x_½ - c₁`; the rule on the
-    second half carries the second end back to about `x_½ + c₂`. The mean of both is the better midpoint.
+    second half carries the second end back to about `x_½ + c₂`. The mean of the two is the better midpoint.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def linearise_rule(
     ends: tuple[FloatArray, FloatArray],
     rows: tuple[FloatArray, FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Compute c and its derivatives by x₀, x₁ and p on M intervals.
+    """Compute c and its derivatives with respect to x₀, x₁ and p on M intervals.
 
     Parameters
     ----------

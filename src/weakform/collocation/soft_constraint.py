@@ -155,12 +155,12 @@ class ModelFunctions:
         return np.asarray(natural[self.index[trajectory]])
 
     def expand_derivatives(self, by_p: FloatArray, p: FloatArray, trajectory: int | IntArray) -> FloatArray:
-        """Convert derivatives by the model's parameters into derivatives by all parameters.
+        """Convert derivatives with respect to the model's parameters into those with respect to all parameters.
 
         Parameters
         ----------
         by_p : ndarray, (n, K, J)
-            Derivatives by the model's parameters on their natural scale.
+            Derivatives with respect to the model's parameters on their natural scale.
         p : ndarray, (P,)
         trajectory : int or ndarray of int, (n,)
             Trajectory of each row.
@@ -242,7 +242,7 @@ class RelaxedModel:
         return p if self.uses_model_parameters else self.functions.select_parameters(p, trajectory)
 
     def _select_free_columns(self, by_p: FloatArray, p: FloatArray, trajectory: IntArray) -> FloatArray:
-        """Convert derivatives `(n, K, J)` by the model's parameters into those `(n, K, F)` by the free parameters."""
+        """Convert ∂/∂(parameters of the model), `(n, K, J)`, into ∂/∂(free parameters), `(n, K, F)`."""
         full = by_p if self.uses_model_parameters else self.functions.expand_derivatives(by_p, p, trajectory)
         return np.asarray(full[:, :, self.free])
 

@@ -22,13 +22,13 @@ class _AliasingPolicy:
     """Thresholds above which a state is aliased; it must exceed both."""
 
     slope_ratio: float = 3.0
-    """Ratio of slope times step to the difference of neighbouring samples, both as medians. Above, the state moves
+    """Ratio of slope times step to the difference of neighbouring samples, both as medians, above which the state moves
     between samples without the samples showing it. A sine at the highest frequency that the samples resolve has π/2,
     and jumps come near to twice that; `tests/diagnostics/test_aliasing.py` has frequencies on either side."""
 
     share_of_spread: float = 2.0
-    """Slope times step, in standard deviations of the state over time. Above, the state would cross its whole range
-    within one step; below, a large ratio may come from a state that hardly changes. By judgement."""
+    """Slope times step, in standard deviations of the state over time, above which the state would cross its whole
+    range within one step; below it, a large ratio may come from a state that hardly changes. By judgement."""
 
 
 ALIASING_POLICY = _AliasingPolicy()

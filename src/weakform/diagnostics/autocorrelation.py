@@ -32,8 +32,8 @@ MIN_VALUES_PER_LAG = 8
 """Values of a column for each lag: shorter columns have fewer lags. By judgement."""
 
 MIN_VALUES_OF_COLUMN = 10
-"""Values of a column. Below, the column is not tested: it would have at most one lag. By judgement;
-`docs/when-not-to-trust.md` says so to users."""
+"""Number of values below which a column is not tested: it would have at most one lag. By judgement; documented in
+`docs/when-not-to-trust.md`."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,21 @@ class _NullPolicy:
     """How the null distribution of Q is computed: from the limit, by moments, or by draws; and how exactly."""
 
     absorbed_share: float = 1e-3
-    """Fitted quantities over values. Below, the residuals are treated as white, and Q as χ². By judgement."""
+    """Ratio of fitted quantities to values below which the residuals are treated as white, and Q as χ². By
+    judgement."""
 
     certain_acceptance: float = 0.5
-    """P-value of the χ² limit. Above, it is returned unchanged: no better computation would reject the model. By
+    """P-value of the χ² limit above which it is returned unchanged: no better computation would reject the model. By
     judgement."""
 
     certain_rejection: float = 1e-20
-    """P-value of positive autocorrelation alone, by the χ² limit. Below, the limit is returned: a fit that absorbs
+    """P-value of positive autocorrelation alone, by the χ² limit, below which the limit is returned: a fit that absorbs
     noise makes neighbours less alike, so that no draw would come near. By judgement."""
 
     long_series: int = 300
-    """Values of the shortest tested column. From here on sums of products are normal enough for small p-values by
-    moments; for shorter series noise is drawn. By judgement; `docs/accuracy.md` has the size of the test at 40 to 400
-    samples."""
+    """Least number of values of the shortest tested column at which sums of products are normal enough for small
+    p-values by moments; for shorter series noise is drawn. By judgement; `docs/accuracy.md` has the size of the test at
+    40 to 400 samples."""
 
     first_vectors: int = 16
     """Random vectors with which the absorbed subspace is computed at first; doubled as long as they are too few. By
@@ -65,8 +66,9 @@ class _NullPolicy:
     by the fit itself. By judgement."""
 
     rank_tolerance: float = 1e-2
-    """Singular value, relative to the largest. Below, a direction is not part of the absorbed subspace. By judgement:
-    those of a projection are one and zero, and the random vectors change those that are not zero only by a factor."""
+    """Singular value, relative to the largest, below which a direction is not part of the absorbed subspace. By
+    judgement: those of a projection are one and zero, and the random vectors change those that are not zero only by a
+    factor."""
 
     spare_vectors: int = 4
     """Random vectors beyond the rank of the subspace. With this number or fewer, the vectors are doubled: they may not
@@ -86,14 +88,15 @@ class _NullPolicy:
     """Values drawn in one batch: 8 MB. By judgement."""
 
     enough_beyond: int = 50
-    """Draws beyond Q. From here on, with a share above `clearly_accepted`, no more are drawn. By judgement."""
+    """Number of draws beyond Q after which no more are drawn, if their share is above `clearly_accepted`. By
+    judgement."""
 
     clearly_accepted: float = 0.07
-    """Share of draws beyond Q. Above, the p-value is clearly above the 5% at which a model is doubted. By judgement:
-    with 50 draws beyond Q its standard error is about 0.01."""
+    """Share of draws beyond Q above which the p-value is clearly above the 5% at which a model is doubted. By
+    judgement: with 50 draws beyond Q its standard error is about 0.01."""
 
     counted_beyond: int = 5
-    """Draws beyond Q. From here on their share is the p-value; with fewer a scaled χ² continues the tail. By
+    """Least number of draws beyond Q for their share to be the p-value; with fewer a scaled χ² continues the tail. By
     judgement."""
 
 

@@ -1,7 +1,8 @@
 """The likelihood of the data at a fit.
 
 Let x̂ be fitted states that obey the model, x the n_d measured values of state d in working coordinates, each with the
-standard deviation `σ_d s`, and `dx/du` the derivative of the working coordinates by the units of the data. Then
+standard deviation `σ_d s`, and `dx/du` the derivative of the working coordinates with respect to the data in their own
+units. Then
 
     log L = Σ_d [ -½ Σ (x - x̂)²/(σ_d s)² - n_d log(σ_d √2π) + Σ (log |dx/du| - log s) ],
 
@@ -48,10 +49,11 @@ def compute_log_likelihood(task: Task, refined: Refinement | None, noise_free: b
             )
             total -= float(np.sum(np.log(slopes * q.scales)[measured]))
         if data.covariance is not None:
-            # The residuals are whitened by the covariance between the columns; its determinant is still missing.
+            # The residuals are whitened by the covariance between the columns; what remains to add is its determinant.
             total -= 0.5 * float(measured.all(axis=1).sum() * np.linalg.slogdet(data.covariance)[1])
         if q.within is not None:
-            # Repeated measurements were averaged: add what the density of the means lacks of that of the values.
+            # Repeated measurements were averaged: add the terms `log(|dx/du|/s)` of the values less those of their
+            # means.
             total += q.density
     return total + _correct_for_heavy_tails(task, refined)
 

@@ -19,24 +19,25 @@ class _VerdictPolicy:
     """Thresholds that decide the status of a fit that converged; those of the test of the model are in `goodness`."""
 
     max_bias: float = 0.5
-    """Error of the discretisation, in standard errors. Above, the fit is UNRESOLVED. By judgement;
-    `docs/when-not-to-trust.md` says so to users."""
+    """Error of the discretisation, in standard errors, above which the fit is UNRESOLVED. By judgement; documented in
+    `docs/when-not-to-trust.md`."""
 
     max_weak_misfit: float = 2.0
-    """Root mean square of weak residuals over their standard deviations. Above, the model is REJECTED if the residuals
-    of the data have no test. By judgement: a right model has about one."""
+    """Root mean square of weak residuals over their standard deviations, above which the model is REJECTED if the
+    residuals of the data have no test. By judgement: a right model has about one."""
 
     max_inflation: float = 1e6
-    """Variance of a parameter over its variance if all others were known. Above, only a combination with others is
-    determined, and the fit is UNDETERMINED. By judgement; `docs/when-not-to-trust.md` says so to users."""
+    """Ratio of the variance of a parameter to its variance if all others were known. Above this ratio only a
+    combination with others is determined, and the fit is UNDETERMINED. By judgement; documented in
+    `docs/when-not-to-trust.md`."""
 
     well_known_error: float = 0.01
-    """Standard error, relative to the estimate. Below, an inflated variance does not matter. By judgement: in long
+    """Standard error, relative to the estimate, below which an inflated variance does not matter. By judgement: in long
     chaotic series all parameters are known well, and some combination of them far better."""
 
     negligible_share_of_box: float = 0.01
-    """Size of an estimate, over the width of its bounds. Below, its error is compared with this share of the width:
-    the error of an estimate near zero cannot be small relative to it. By judgement."""
+    """Size of an estimate, over the width of its bounds, below which its error is compared with this share of the
+    width: the error of an estimate near zero cannot be small relative to it. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class _ConstancyPolicy:
     """When the data are taken to be constants with noise."""
 
     deviations: float = 4.0
-    """Sum of squares, in standard deviations above that of noise. Below, a state is taken for constant. By
-    judgement."""
+    """Excess of the sum of squares over its mean for noise, in its standard deviations, below which a state is taken
+    for constant. By judgement."""
 
     pieces: int = 16
     """Pieces of time whose means are compared, in each trajectory. Slow variation that is below the noise of single
@@ -175,7 +176,7 @@ def is_constant(problem: Problem) -> bool:
             counts = np.diff([*edges, n])
             off = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(form.variances)
             fast += np.sum(off**2, axis=1)
-            # The mean of n values has the variance σ²/n: the square of a sum over n is one of such means over theirs.
+            # The mean of n values, over its standard deviation σ/√n, has the square `(Σ off)²/n`.
             slow += np.sum(np.add.reduceat(off, edges, axis=1) ** 2 / counts, axis=1)
             freedom, pieces = freedom + n - 1, pieces + len(edges) - 1
     is_quiet = fast < freedom + CONSTANCY_POLICY.deviations * np.sqrt(2 * freedom)

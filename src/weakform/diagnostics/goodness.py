@@ -29,19 +29,20 @@ from ..weak.weak_form import WeakForm
 from .autocorrelation import compute_chi_square_tail, run_autocorrelation_test
 
 REJECTION_LEVEL = 0.01
-"""P-value of a model. Below, the model is rejected: one right model in a hundred is. By judgement; `docs/accuracy.md`
+"""P-value below which a model is rejected: one right model in a hundred is. By judgement; `docs/accuracy.md`
 has the measured share of right models that are rejected."""
 
 DOUBT_LEVEL = 0.05
-"""P-value of a model. Below, and above `REJECTION_LEVEL`, the model is called doubtful: one right model in twenty has a
-p-value below. By judgement."""
+"""P-value below which a model is called doubtful, unless it is rejected at `REJECTION_LEVEL`: one right model in twenty
+has a smaller p-value. By judgement."""
 
 MIN_SAMPLES_FOR_WEAK_TEST = 40
-"""Samples of all trajectories. Below, weak residuals are no evidence against a model of unknown σ. By judgement."""
+"""Number of samples of all trajectories together below which weak residuals are no evidence against a model of unknown
+σ. By judgement."""
 
 MAX_MEAN_SQUARE_OF_ROUNDING = 1e-2
-"""Mean square of the residuals over a given σ². Below, they are rounding, not noise of that size, and no pattern in
-them speaks against the model: `test_noise_free_data_with_given_sigma_do_not_reject_the_model` in
+"""Mean square of the residuals over a given σ², below which they are rounding, not noise of that size, and no pattern
+in them speaks against the model: `test_noise_free_data_with_given_sigma_do_not_reject_the_model` in
 `tests/test_hidden.py`."""
 
 MAX_VALUES_OF_STRETCH = 100
@@ -49,9 +50,9 @@ MAX_VALUES_OF_STRETCH = 100
 values times length. By judgement."""
 
 MIN_SCORE_OF_STRETCH = 2.0
-"""Score of a one-sided stretch, in standard deviations of the sum of as many independent residuals. Below, it is not
-listed. By judgement: the largest of many such sums is often beyond 2 by chance; it only locates the misfit of a model
-that was rejected."""
+"""Score of a one-sided stretch, in standard deviations of the sum of as many independent residuals, below which it is
+not listed. By judgement: the largest of many such sums is often beyond 2 by chance; it only locates the misfit of a
+model that was rejected."""
 
 LEVEL_OF_LOCAL_MISFITS = 1e-3
 """Probability with which a right model has any weak residual that is listed as a misfit. By judgement."""

@@ -19,13 +19,15 @@ from ..support.array_types import BoolArray, FloatArray, IntArray
 from .autocorrelation import run_autocorrelation_test
 
 MIN_VALUES_FOR_OUTLIERS = 12
-"""Values of a column. Below, its noise is not checked, and no value is called an outlier. By judgement."""
+"""Number of values of a column below which its noise is not checked, and no value is called an outlier. By
+judgement."""
 
 MIN_VALUES_FOR_KIND = 30
-"""Values of a column. Below, neither its scatter nor its skewness nor its correlation is tested. By judgement."""
+"""Number of values of a column below which neither its scatter nor its skewness nor its correlation is tested. By
+judgement."""
 
 MIN_EXPECTED_COUNT = 3.0
-"""Expected value of a count. Below, the count is left out of the checks: it is far from normal. By judgement."""
+"""Expected value of a count below which the count is left out of the checks: it is far from normal. By judgement."""
 
 MAX_LISTED_VALUES = 4
 """Outliers that a sentence lists, at most."""
@@ -36,23 +38,24 @@ class _OutlierPolicy:
     """When a value is an outlier. Robust standard deviations are those of `_compute_robust_deviation`."""
 
     far: float = 5.0
-    """Robust standard deviations. Above, a residual is large: 6 in 10 million of normal noise are. By judgement."""
+    """Size of a residual, in robust standard deviations, above which it is large: 6 in 10 million values of normal
+    noise are. By judgement."""
 
     extreme: float = 20.0
-    """Robust standard deviations. Above, a residual is an outlier even next to other large ones, and before anything
-    else about the noise is considered. By judgement; `test_single_absurd_value_is_named_by_its_row` in
-    `tests/test_edges.py`."""
+    """Size of a residual, in robust standard deviations, above which it is an outlier even next to other large ones,
+    and before anything else about the noise is considered. By judgement; `test_single_absurd_value_is_named_by_its_row`
+    in `tests/test_edges.py`."""
 
     isolated: float = 0.5
-    """Residual of the larger neighbour over that of the value. Above, the value is part of a slow misfit, not an
-    outlier. By judgement."""
+    """Residual of the larger neighbour, as a share of that of the value, above which the value is part of a slow
+    misfit, not an outlier. By judgement."""
 
     common: float = 0.1
-    """Share of large residuals. Above, they are not outliers but typical of the noise. By judgement."""
+    """Share of large residuals above which they are not outliers but typical of the noise. By judgement."""
 
     margin: float = 1.5
-    """The largest residual over the limit. Below, nothing is reported: the largest of many values is often just beyond
-    a limit. By judgement."""
+    """Ratio of the largest residual to the limit, below which nothing is reported: the largest of many values is often
+    just beyond a limit. By judgement."""
 
     neighbour_deviations: float = 20.0
     """Distance of a value from the median of five neighbours, in robust standard deviations of such distances. Above
@@ -67,22 +70,24 @@ class _ScatterPolicy:
     """When the scatter depends on the level unlike that of the kind of noise; |e| is proportional to level^power."""
 
     clear: float = 3.5
-    """Rank correlation of |residual| and level, in standard deviations. Above, it is not chance. By judgement: 5 in
-    10,000 by chance."""
+    """Rank correlation of |residual| and level, in standard deviations, above which it is no coincidence. By judgement:
+    5 in 10,000 are larger by chance."""
 
     strong: float = 6.0
-    """The same. Above, the scatter explains so much that the remaining autocorrelation is tested at `weak_evidence`. By
-    judgement."""
+    """The same correlation, above which the scatter explains so much that the remaining autocorrelation is tested at
+    `weak_evidence`. By judgement."""
 
     min_power: float = 0.25
-    """Power of the level. Below, the scatter hardly depends on the level. By judgement: half of the 1/2 of counts."""
+    """Power of the level below which the scatter hardly depends on the level. By judgement: half of the power 1/2 of
+    counts."""
 
     proportional: float = 0.75
-    """Power of the level. Below, whole numbers scatter like Poisson counts (power 1/2); above, like overdispersed ones
-    (power 1). By judgement: half way."""
+    """Power of the level below which whole numbers scatter like Poisson counts (power 1/2), and above which they
+    scatter like overdispersed ones (power 1). By judgement: half way."""
 
     min_spread_of_level: float = 0.05
-    """Standard deviation of the logarithm of the level. Below, the levels are too alike for a power. By judgement."""
+    """Standard deviation of the logarithm of the level below which the levels are too alike for a power. By
+    judgement."""
 
 
 @dataclass(frozen=True)
@@ -90,18 +95,18 @@ class _CorrelationPolicy:
     """When correlated noise explains the autocorrelation of residuals."""
 
     least: float = 0.1
-    """Correlation of neighbouring residuals. Below, it cannot be the reason for a rejection. By judgement."""
+    """Correlation of neighbouring residuals below which it cannot be the reason for a rejection. By judgement."""
 
     most: float = 0.8
-    """Correlation of neighbouring residuals. Above, it is a slow pattern, as in those of a wrong model. By judgement;
-    `docs/when-not-to-trust.md` says so to users."""
+    """Correlation of neighbouring residuals above which it is a slow pattern, as in the residuals of a wrong model. By
+    judgement; documented in `docs/when-not-to-trust.md`."""
 
     differences: float = 0.12
-    """Deviation of the correlation of neighbouring differences from `-(1 - ρ)/2`. Above, there is a slow pattern, or
-    white noise on top of one. By judgement."""
+    """Deviation of the correlation of neighbouring differences from `-(1 - ρ)/2` above which there is a slow pattern,
+    or white noise on top of one. By judgement."""
 
     uncorrelated: float = 0.02
-    """P-value of the test for autocorrelation. Above, residuals are uncorrelated, and the finding about the noise
+    """P-value of the test for autocorrelation above which residuals are uncorrelated, and the finding about the noise
     explains a rejection. By judgement."""
 
     weak_evidence: float = 1e-6
@@ -117,8 +122,8 @@ class _DrawingPolicy:
     """Draws of the noise: the standard error of each standard deviation is 5% of it, `1/√(2·200)`."""
 
     max_values: int = 5_000_000
-    """Values drawn in total. Above, all residuals are taken to have the standard deviation one: of many values a fit
-    absorbs next to nothing of each. By judgement."""
+    """Largest number of values drawn in total. If more were needed, all residuals are taken to have the standard
+    deviation one: of many values a fit absorbs next to nothing of each. By judgement."""
 
     min_deviation: float = 0.1
     """Standard deviation of a residual over σ, at least: it divides the residual of a value that the fit follows
@@ -126,7 +131,8 @@ class _DrawingPolicy:
 
 
 MIN_SKEWNESS = 5.0
-"""Skewness, in standard deviations of that of normal noise. Above, residuals are called skewed. By judgement."""
+"""Skewness, in standard deviations of the skewness of normal noise, above which residuals are called skewed. By
+judgement."""
 
 OUTLIER_POLICY = _OutlierPolicy()
 """The thresholds of outliers in use."""

@@ -2,9 +2,9 @@
 
 A quadrature rule may step over a pole unnoticed, such as that of `V*P/(Km + P)` at P = -Km. Each denominator
 that depends on states is evaluated at the fitted states. Where it changes its sign between two samples, the right-hand
-side, and its derivatives by the free parameters in the denominator, are evaluated next to its zero: only if one of them
-is far larger there is it a pole. At Km = 0, `P/(Km + P)` has no pole, but its derivative by Km has one: any other Km
-gives a pole.
+side, and its derivatives with respect to the free parameters in the denominator, are evaluated next to its zero: only
+if one of them is far larger there is it a pole. At Km = 0, `P/(Km + P)` has no pole, but its derivative with respect to
+Km has one: any other Km gives a pole.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class _PolePolicy:
     between two samples. There, the right-hand side at a simple pole is larger by about the inverse. By judgement."""
 
     growth: float = 1e3
-    """Ratio of the right-hand side next to the zero to the larger one at both samples. Above, the zero is a pole;
-    below, the numerator vanishes with the denominator. By judgement: far below the 1e7 of a simple pole."""
+    """Ratio of the right-hand side next to the zero to the larger one at both samples. Above this ratio, the zero is a
+    pole; below it, the numerator vanishes with the denominator. By judgement: far below the 1e7 of a simple pole."""
 
 
 POLE_POLICY = _PolePolicy()
@@ -122,13 +122,13 @@ def _iterate_denominators(model: Model) -> Iterator[se.Expr]:
 
 
 def _is_pole(model: Model, free: set[se.Symbol], names: list[str], ends: FloatArray, level: FloatArray) -> bool:
-    """Return True if the equations, or their derivatives by `free`, are far larger next to the zero than at its ends.
+    """Return True if the equations, or their derivatives, are far larger next to a zero than at the samples around it.
 
     Parameters
     ----------
     model : Model
     free : set of Symbol
-        Free parameters in the denominator.
+        Free parameters in the denominator; derivatives are taken with respect to these.
     names : list of str
     ends : ndarray, (2, names)
         Time, states and parameters at the samples before and after the zero.

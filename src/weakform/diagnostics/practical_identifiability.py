@@ -13,11 +13,11 @@ from ..forward.structural_identifiability import ForwardExperiment, Freedom, Ful
 from ..parameters import ResolvedParameters
 
 POORLY_DETERMINED = 0.5
-"""Standard error, relative to the estimate. Above, a parameter is called poorly determined, and a fit with only such
-parameters is UNDETERMINED. By judgement: its 95% interval reaches from about zero to twice the estimate."""
+"""Standard error, relative to the estimate, above which a parameter is called poorly determined, and a fit with only
+such parameters is UNDETERMINED. By judgement: its 95% interval reaches from about zero to twice the estimate."""
 
 MAX_RELATIVE_ERROR = 100.0
-"""Standard error, relative to the estimate. Above, a parameter is not determined. By judgement."""
+"""Standard error, relative to the estimate, above which a parameter is not determined. By judgement."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class _FreedomPolicy:
     """When freedoms of the model are searched for, and at which parameter values."""
 
     min_eigenvalue: float = 1e-6
-    """Smallest eigenvalue of the information, scaled to a unit diagonal. Below, freedoms are searched for; above, the
-    data determine all parameters. By judgement: a search in vain only costs time."""
+    """Smallest eigenvalue of the information, scaled to a unit diagonal. Below it, freedoms are searched for; above it,
+    the data determine all parameters. By judgement: a needless search only costs time."""
 
     runaway: float = 1e15
-    """Size of a parameter. Above, the search has run away along a direction that the data do not determine. By
+    """Size of a parameter above which the search has run away along a direction that the data do not determine. By
     judgement."""
 
     negligible: float = 1e-3
-    """Estimate over its standard error. Below, and if the estimate is also below the square of this number times the
-    median estimate, the parameter ended near zero and is replaced by its standard error:
+    """Estimate over its standard error. Below this ratio, and if the estimate is also below the square of this number
+    times the median estimate, the parameter ended near zero and is replaced by its standard error:
     `test_parameter_that_ended_at_zero_is_not_reported_as_undetermined` in `tests/test_hidden.py`."""
 
     points: int = 3

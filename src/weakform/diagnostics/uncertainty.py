@@ -20,18 +20,18 @@ class _BoundPolicy:
     """When an estimate near a bound is set to the bound."""
 
     share_of_box: float = 1e-6
-    """Distance from the bound, over the width of the bounds; or over the size of the estimate if that is infinite.
-    Above, the parameter is not at its bound. By judgement."""
+    """Distance from the bound, relative to the width of the bounds, or to the size of the estimate if the width is
+    infinite, above which the parameter is not at its bound. By judgement."""
 
     share_of_error: float = 0.1
-    """Distance from the bound, in standard errors. Above, the parameter is not at its bound, however near it is
+    """Distance from the bound, in standard errors, above which the parameter is not at its bound, however near it is
     relative to the width. By judgement; `tests/diagnostics/test_uncertainty.py` has a small parameter between wide
     bounds."""
 
     change_of_equations: float = 1e-3
-    """Change of the right-hand side, relative to its maximum, when the estimate is set to the bound. Above, it would
-    be another model, and the estimate is kept. By judgement; `tests/diagnostics/test_uncertainty.py` has
-    `C/(K + C)`, for which K = 0 is another model."""
+    """Change of the right-hand side, relative to its maximum, when the estimate is set to the bound, above which it
+    would be another model, and the estimate is kept. By judgement; for `C/(K + C)` in
+    `tests/diagnostics/test_uncertainty.py` K = 0 is another model."""
 
 
 BOUND_POLICY = _BoundPolicy()

@@ -36,34 +36,33 @@ class _WarningPolicy:
     """Thresholds of warnings; they do not change the status of a fit."""
 
     bias: float = 0.3
-    """Error of the discretisation, in standard errors. Above, it is reported; above 0.5 the fit is UNRESOLVED
-    (`fit_verdict`). By judgement;
-    `docs/when-not-to-trust.md` says so to users."""
+    """Error of the discretisation, in standard errors, above which it is reported; above 0.5 the fit is UNRESOLVED
+    (`fit_verdict`). By judgement; documented in `docs/when-not-to-trust.md`."""
 
     unexplained: float = 0.5
-    """Residual standard deviation over that of the data, in a column whose model is doubtful or not tested. Above, the
-    fit is said to explain little of the column. By judgement."""
+    """Residual standard deviation over that of the data, in a column whose model is doubtful or not tested, above which
+    the fit is said to explain little of the column. By judgement."""
 
     held: float = 0.3
-    """Component of a parameter in the direction that the refinement held; the direction has unit length. Above, the
-    parameter is named. By judgement."""
+    """Component of a parameter in the direction that the refinement held, of unit length, above which the parameter is
+    named. By judgement."""
 
     correlation: float = 0.98
-    """Size of the correlation of two estimates. Above, the pair is named. By judgement: knowing one of them
+    """Size of the correlation of two estimates above which the pair is named. By judgement: knowing one of them
     would make the error of the other five times smaller, `√(1 - 0.98²) = 0.2`."""
 
     well_known_error: float = 0.05
-    """Larger of the relative errors of a pair. Below, the correlation does not matter. By judgement."""
+    """Larger of the relative errors of a pair, below which their correlation does not matter. By judgement."""
 
     noise_free: float = 1e-3
-    """Share of the data that the equations miss, if sigma = 0. Above, the data are not noise-free. By judgement: far
+    """Share of the data that the equations miss, above which data with sigma = 0 are not noise-free. By judgement: far
     above rounding and the error of the discretisation."""
 
     listed_stretches: int = 4
     """Stretches of time at which a rejected model fails that are listed, at most."""
 
     shown_difference: float = 0.005
-    """Difference of log-likelihoods. Below, it would be printed as 0.00 and is left out."""
+    """Difference of log-likelihoods below which it is left out, as it would be printed as 0.00."""
 
 
 WARNING_POLICY = _WarningPolicy()

@@ -12,9 +12,9 @@ from ..data.doses import Doses
 from ..support.array_types import BoolArray, FloatArray, IntArray
 
 MAX_BAND_TIMES = 16
-"""Approximate number of times of a trajectory at which the ends of a band are computed; more requested times are
-thinned. A larger number follows the band more closely and costs proportionally more refits. By judgement; it was 10
-before version 1.2.0 (CHANGELOG)."""
+"""Approximate number of times of a trajectory at which the ends of a band are computed; if more are requested, evenly
+spaced times take their place. A larger number follows the band more closely and costs proportionally more refits. By
+judgement; it was 10 before version 1.2.0 (CHANGELOG)."""
 SUPPORTING_TIMES = 5
 """Evenly spaced times at which ends are computed in addition to the requested ones, if those are few. A fit pinned
 there may show that the band reaches farther at a requested time. By judgement."""
@@ -28,9 +28,9 @@ SMALLEST_SHARE_RESOLVED = 1e-9
 """Share of its largest absolute value below which a positive state is rounding error of the solver. The forward
 solution is computed to a relative tolerance of the same size (`fitted_states`)."""
 MAX_WIDENING = 2.0
-"""Factor that limits interpolation between two band times. A band may reach at most this factor farther than at both of
-them; and where the ends in units of the linearised error differ by more than this factor, distances are interpolated
-instead. By judgement."""
+"""Factor that limits interpolation between two band times. A band may reach at most this many times as far as at either
+of them; and where their reaches in units of the linearised error differ by more than this factor, the reaches
+themselves are interpolated instead. By judgement."""
 
 
 def number_pieces(times: FloatArray, mesh: FloatArray, doses: tuple[Doses, ...]) -> IntArray:
@@ -121,7 +121,7 @@ def interpolate_reach(
     Returns
     -------
     ndarray, (time,)
-        Infinite or NaN next to a band time where it is.
+        Infinite or NaN next to a band time at which `distance` is.
     """
     reach = np.empty(len(times))
     for number in np.unique(piece):
@@ -131,7 +131,7 @@ def interpolate_reach(
         finite_reach = np.where(np.isfinite(knot_reach), knot_reach, 0.0)
         ratio = finite_reach / error[knots[in_piece]]
         inside = (piece_times > knot_times[0]) & (piece_times < knot_times[-1])
-        # Where the likelihood is far from quadratic the linearised error has no meaning as a unit: then distances
+        # Where the likelihood is far from quadratic the linearised error is meaningless as a unit: then the distances
         # themselves are interpolated.
         is_not_quadratic = inside & (
             _pick_neighbour(piece_times, knot_times, ratio, np.maximum)

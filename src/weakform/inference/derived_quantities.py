@@ -46,7 +46,7 @@ def derive_quantity(fit: FitResult, expression: str, level: float = 0.95) -> Qua
     used = [name for name in beginnings if name not in names and se.Symbol(name) in expr.free_symbols]
     if used:
         mean, joint = compute_joint_covariance(fit, 0, make_covariance_finite(fit))
-        # The covariance has the initial state in working coordinates; the expression uses its natural ones.
+        # The covariance is in working coordinates of the initial state; the expression uses its natural coordinates.
         slope = get_system(fit, 0).compute_slopes(mean[None, len(names) :])[0]
         to_natural = np.eye(len(mean))
         to_natural[len(names) :, len(names) :] = slope
@@ -84,7 +84,7 @@ def _transform_profile_interval(
     -------
     tuple or None
         Value, error, interval and note; None if the expression has several parameters, is not monotonic, or if the
-        interval of its parameter is not a finite one from its profile.
+        interval of its parameter is infinite or does not come from its profile.
     """
     inside = [name for name in fit.model.parameters if se.Symbol(name) in expr.free_symbols]
     if len(inside) != 1 or len(expr.free_symbols) != 1 or inside[0] in fit.undetermined:

@@ -241,7 +241,8 @@ def _weigh_sensitivities(
     ----------
     model : Model
     solution : tuple of ndarray
-        States `(time, D)`, and their derivatives `(time, D, n)` by the J parameters and n - J initial values.
+        States `(time, D)`, and their derivatives `(time, D, n)` with respect to the J parameters and n - J initial
+        values.
     p : ndarray, (J,)
     checked : _Samples
     kinds : mapping of str to str
@@ -301,7 +302,7 @@ def compute_new_sensitivities(
     begin: float = 0.0,
     fitted: bool = False,
 ) -> FloatArray:
-    """Compute the sensitivities of a new experiment by the parameters.
+    """Compute the sensitivities of a new experiment to the parameters.
 
     Parameters
     ----------

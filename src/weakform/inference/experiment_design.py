@@ -60,7 +60,7 @@ class Design:
 
     @property
     def sentences(self) -> list[str]:
-        """One sentence for each parameter: the best experiment for it, and how much its error shrinks."""
+        """Return one sentence for each parameter: the best experiment for it, and how much its error shrinks."""
         sentences = []
         for j, name in enumerate(self.names):
             key = self.best(name)
@@ -91,13 +91,13 @@ class Design:
         return pd.DataFrame.from_dict(rows, orient="index", columns=list(self.names))
 
     def plot(self) -> Any:
-        """Draw the remaining share of each standard error after each experiment; returns the matplotlib axes."""
+        """Draw the remaining share of each standard error after each experiment; return the matplotlib axes."""
         from ..report.plots import plot_design
 
         return plot_design(self)
 
     def __str__(self) -> str:
-        # Before any data there are no present errors that the others could be a share of.
+        # Before any data there are no present errors to take a share of.
         has_errors = np.isfinite(self.before).all()
         head = "Remaining share of each standard error:" if has_errors else "Standard errors to expect:"
         width = max(len(key) for key in self.experiments)

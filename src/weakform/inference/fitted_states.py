@@ -75,7 +75,7 @@ def solve_forward(fit: FitResult, k: int, times: FloatArray, sensitivities: bool
     times : ndarray, (time,)
         Increasing, none before the initial time.
     sensitivities : bool
-        Whether to compute derivatives by parameters and initial values, too.
+        Whether to compute derivatives with respect to parameters and initial values, too.
 
     Returns
     -------
@@ -133,7 +133,7 @@ class MeasuredColumns:
         )
 
     def linearise(self, times: FloatArray, states: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Compute the columns at the estimate, and their derivatives by states and parameters.
+        """Compute the columns at the estimate, with derivatives with respect to states and parameters.
 
         Returns
         -------
@@ -288,7 +288,7 @@ def compute_joint_covariance(fit: FitResult, k: int, C: FloatArray) -> tuple[Flo
     # Missing values have no weight; their NaN must not spread.
     weight = np.where(q.measured, 1 / (sigma * q.scales), 0.0)[:, :, None]
     K0, Kp = (np.nan_to_num(K * weight).reshape(weight.size, -1) for K in (K0, Kp))
-    # Derivatives along the model's own initial values g(p), and by the fitted ones ξ only.
+    # Derivatives with respect to p, through the initial values g(p) as well, and to the fitted initial values ξ only.
     Kp, K0 = Kp + K0 @ G, K0 @ E
     B = invert_symmetric(K0.T @ K0) if E.size else np.zeros((0, 0))
     T = G - E @ B @ (K0.T @ Kp)

@@ -26,7 +26,7 @@ def count_values(fit: FitResult) -> int:
 
 
 def count_unknowns(fit: FitResult) -> int:
-    """Count the estimated unknowns: parameters, initial values that are not given, and σ."""
+    """Count the estimated unknowns: parameters, initial values that are not given, and each σ if it was estimated."""
     free = int((~fit.fixed).sum())
     model = fit.model.for_trajectory(0)
     initial = sum(state not in model.initial for state in model.states) * len(fit.data.trajectories)

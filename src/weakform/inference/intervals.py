@@ -56,8 +56,8 @@ MIN_OVERREACH = 0.01
 """How far outside an interval the profile of another parameter must have led, as a share of the interval's width, for
 its own profile to be followed again from there. By judgement."""
 MIN_GAIN_OF_BETTER_FIT = 2.0
-"""Decrease of the misfit (twice the log-likelihood) below that of the fit from which on a point of a profile is
-reported as a better fit. Smaller ones are the flat floor of a valley. By judgement."""
+"""Amount by which the misfit (minus twice the log-likelihood) at a point of a profile must be below that of the fit for
+the point to be reported as a better fit. Smaller amounts occur along the flat floor of a valley. By judgement."""
 
 DEFAULT_LEVEL = 0.95
 """Coverage probability of default intervals, and of the intervals that standard errors belong to."""

@@ -31,8 +31,8 @@ class _MixingPolicy:
     min_effective_size: float = 400.0
     """Effective size that each quantity must reach: 100 for each of four chains, as in the same paper."""
     max_share_lost: float = 0.005
-    """Largest share of the steps that may lead to where nothing can be computed. With a larger one, part of the
-    posterior may not be reached. By judgement."""
+    """Largest share of the steps that may lead to points at which the density cannot be computed. With a larger one,
+    part of the posterior may not be reached. By judgement."""
 
 
 MIXING_POLICY = _MixingPolicy()
@@ -65,7 +65,8 @@ class Posterior:
     rhat, effective : dict of str to float
         Split R̂ and effective size of each quantity.
     accepted, lost : float
-        Shares of the steps that were accepted, and that led to where nothing could be computed.
+        Shares of the steps that were accepted, and of those that led to points at which the density could not be
+        computed.
     missed : int
         Number of other solutions that explain the data as well: chains begin at one solution, and stay near it.
     notes : tuple of str

@@ -7,9 +7,9 @@ residuals R is integrated out under a prior that is flat in log σ: `-½ n log R
 drawn as `σ² = R/χ²_n`.
 
 In θ such densities are strongly curved: a step that is small compared with the errors of the parameters may move the
-end of a trajectory arbitrarily far. As functions of the residuals they are nearly normal. The Jacobian J has the
-derivatives of the residuals r by θ at the estimate, over σ, and a row for each prior and for each bounded parameter.
-With Q an orthonormal basis of its columns the coordinates are `z = Qᵀ r(θ)`: in them
+end of a trajectory arbitrarily far. As functions of the residuals they are nearly normal. The Jacobian J holds the
+derivatives of the residuals r with respect to θ at the estimate, divided by σ, and a row for each prior and for each
+bounded parameter. With Q an orthonormal basis of its columns the coordinates are `z = Qᵀ r(θ)`: in them
 
     log π(z) = log π(θ(z)) - log |det Qᵀ J(θ)| = -½ |z|² + the effects of curvature, bounds and priors.
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MIN_INTERVALS_PER_SAMPLE = 2
 """Least number of mesh intervals between two samples for the mesh of a fit to be used unchanged. By judgement."""
 MAX_MESHES_TRIED = 5
-"""Number of meshes that are tried, each twice as fine as the one before, until the model counts as too rough for any.
+"""Number of meshes that are tried, each twice as fine as the previous one; if none is fine enough, no draws are made.
 By judgement."""
 MAX_MESH_ERROR = 0.02
 """Change of a residual by the mesh, in units of σ, above which the mesh is halved. Smaller changes do not show beside
@@ -130,7 +130,7 @@ class PosteriorDensity:
         self.prior = None if fit.prior is None else fit.prior.convert_to_scale(self.scale)
         low, high = (self.scale.to_working(fit.bounds[:, end])[self.free] for end in (0, 1))
         self.low, self.high = low, high
-        # Bounds on both sides act as a uniform prior; each gets a row of its own in the Jacobian.
+        # Bounds on both sides act as a uniform prior; each parameter with such bounds gets its own row in the Jacobian.
         self.narrow = np.flatnonzero(np.isfinite(high - low) & (high > low))
         begin = np.array([get_initial_state(fit, k)[1][~self.given] for k in range(self.T)]).reshape(self.T, self.B)
         self.estimate = np.concatenate([self.base[self.free], begin.ravel()])
@@ -215,7 +215,7 @@ class PosteriorDensity:
             p, more = self._expand_parameters(theta), np.zeros((len(self.prior.index), d))
             more[:, : self.F] = self.prior.jacobian(p)[:, self.free]
             r, J = [*r, self.prior.compute_residuals(p)[0]], [*J, more]
-        # A uniform prior between two bounds has the variance of width²/12.
+        # A uniform prior between two bounds has the variance width²/12.
         unit = np.sqrt(12) / (self.high - self.low)[self.narrow]
         more = np.zeros((len(unit), d))
         more[np.arange(len(unit)), self.narrow] = unit

@@ -91,7 +91,7 @@ def solve_at_samples(fit: FitResult, trajectory: int) -> FloatArray:
 
 
 def is_solution_close(fit: FitResult, trajectory: int) -> bool:
-    """Return True if the forward solution stays close to the fitted states; that of a chaotic system leaves them."""
+    """Return True if the forward solution stays close to the fitted states; a chaotic one departs."""
     # A solution that the solver lost is NaN, and compares as not close.
     solution, states = solve_at_samples(fit, trajectory), fit.denoised[trajectory]
     spread = np.sqrt(np.mean((states - states.mean(axis=0)) ** 2, axis=0))

@@ -3,7 +3,7 @@
 Default intervals, standard errors, initial values and automatic bands compute profiles that nobody requested by name,
 for example while a fit is printed. All of them together may take as long as the fit was allowed, `options.time_limit`
 seconds; then Wald's intervals and linearised bands take their place. They run only if their result can be used: if the
-fit converged and was not rejected. Profiles that the user requests (`kind="profile"`) always run, and to their end.
+fit converged and was not rejected. Profiles that the user requests (`kind="profile"`) always run to completion.
 """
 
 from __future__ import annotations

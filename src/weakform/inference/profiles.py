@@ -40,11 +40,11 @@ class _ProfilePolicy:
     """The first step if the parameter has no finite error: a share of the width between its bounds, or of its estimate
     if it has no bounds."""
     first_step_of_error: float = 1e-3
-    """Share of the step by Wald's error that is taken even if it is larger than the estimate. Otherwise the first step
-    is at most the estimate: where the linearisation breaks down its error is no measure of a step
-    (`test_a_profile_is_followed_where_the_linearisation_breaks_down`)."""
+    """Share of the step from Wald's error that is taken even if it is larger than the estimate. Apart from that the
+    first step is at most the size of the estimate: where the linearisation breaks down, its error is no guide to the
+    length of a step (`test_a_profile_is_followed_where_the_linearisation_breaks_down`)."""
     smallest_estimate: float = 1e-6
-    """Least absolute value that the estimate counts as in a step that is a share of it."""
+    """Least absolute value that is assumed for the estimate if the step is a share of it."""
     shrinking: float = 4.0
     """Factor by which a step is shortened after a refit that failed, or rose too much."""
     growth_if_flat: float = 3.0
@@ -229,7 +229,7 @@ class _ProfilePoints:
         return values, np.array([self.misfits[value] - least for value in values])
 
     def follow_to_end(self, sign: float, good: list[Solution]) -> float | None:
-        """Follow the profile to one side; again from another profile's refit if one of `good` is beyond its end.
+        """Follow the profile on one side; again from another profile's refit if one of `good` is beyond its end.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class _ProfilePoints:
         return end
 
     def _follow_from(self, sign: float, first: Solution) -> float | None:
-        """Follow the profile to one side from a solution; returns the end as `follow_to_end` does."""
+        """Follow the profile on one side from a solution; return the end as `follow_to_end` does."""
         side = _ProfileSide(self, sign, first)
         self.misfits[side.value] = side.misfit
         walk_to_end(side, side.step_outward(), Bracket((side.value, side.compute_root(side.misfit))), self.z)
@@ -281,7 +281,7 @@ class _ProfilePoints:
 
 
 class _ProfileSide:
-    """The route along a profile to one side; its positions are values of the parameter (`profile_walk.Route`).
+    """The route along a profile on one side; its positions are values of the parameter (`profile_walk.Route`).
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ class _ProfileSide:
 
     def compute_root(self, misfit: float) -> float:
         """Return the root of a misfit above the least one."""
-        # Once the end is bracketed the least misfit stays: its change would move the end while the walk closes in.
+        # Once the end is bracketed the least misfit is kept: changing it would move the end while the walk closes in.
         if not self.is_bracketed:
             self.least = min(self.points.least_misfit, misfit)
         return float(np.sqrt(max(misfit - self.least, 0.0)))
@@ -336,7 +336,7 @@ class _ProfileSide:
 
         The other parameters start on the straight line through the last two solutions. If the misfit then rises by
         more than it does at the end, they also start from the last solution itself, as a straight line may leave a
-        curved valley; the better of both is returned.
+        curved valley; the better of the two is returned.
         """
         refit, j, slope = self.points.refit, self.points.j, None
         if self.previous_solution is not None and self.previous_solution.p[j] != self.value:

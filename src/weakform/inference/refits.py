@@ -131,8 +131,8 @@ class Refit:
         near : Solution
             A solution nearby, at which the refit begins.
         slope : ndarray, (J,), optional
-            Derivative by p_j of the other parameters along the profile, which predicts their values; by default their
-            regression on p_j according to the covariance of the fit.
+            Derivative of the other parameters with respect to p_j along the profile, which predicts their values; by
+            default their regression on p_j according to the covariance of the fit.
 
         Returns
         -------

@@ -270,7 +270,7 @@ class BandBuilder:
         values : ndarray, (time, names)
             States and measured expressions.
         K : ndarray, (time, names, J + D)
-            Their derivatives by (p, x₀), all in working coordinates.
+            Their derivatives with respect to (p, x₀), all in working coordinates.
         """
         n = len(self.times)
         p, u0 = self.mean[: self.J], self.mean[self.J :]

@@ -66,7 +66,8 @@ class _PinPolicy:
     farthest_log: float = 50.0
     """The same for positive states, in units of the logarithm: e^50 times the state."""
     share_of_farthest: float = 0.99
-    """Share of that distance from which on it counts as reached: a pin is never followed to the last bit."""
+    """Share of that distance above which it counts as reached: a refit hardly ever puts the state exactly at its
+    pin."""
     min_overreach: float = 0.02
     """Share by which a pin at another time or column must reach farther than an end for the end to be searched for
     again."""
@@ -255,7 +256,7 @@ class StateProfiler:
         return fit
 
     def fit_pinned(self, knot: int, column: int, target: float, error: float) -> PinnedFit | None:
-        """Fit with a pin, starting from that of all fits so far which has the least misfit with this pin.
+        """Fit with a pin, starting from the earlier fit that has the least misfit with this pin.
 
         If the result costs more than twice what a parabola would, the fit without a pin is tried as a start, too: the
         first one may be on another branch of the likelihood.
@@ -288,7 +289,7 @@ class StateProfiler:
         return min((fit for fit in (first, second) if fit is not None), key=cost, default=None)
 
     def find_farthest(self, knot: int, column: int, sign: float, z: float) -> PinnedFit:
-        """Return the fit that reaches farthest to one side, of all so far whose misfit is below that at an end."""
+        """Return the fit that reaches farthest on one side, of all so far whose misfit is below that at an end."""
         good = [fit for fit in self.fits if fit.root < z and np.isfinite(fit.pinned_values[knot, column])]
         return max(good, key=lambda fit: sign * float(fit.pinned_values[knot, column]))
 
@@ -389,7 +390,7 @@ class _BandSide:
         return float(self.sign * (at - best) / self.error)
 
     def refit_at(self, position: float, bracket: Bracket) -> Trial[PinnedFit] | None:
-        """Fit with a pin at a target; None if that failed, as it was too far for one step."""
+        """Fit with a pin at a target; return None if that failed because it was too far for one step."""
         del bracket
         best = float(self.profiler.best.pinned_values[self.knot, self.column])
         fit = self.profiler.fit_pinned(self.knot, self.column, best + self.sign * position * self.error, self.error)

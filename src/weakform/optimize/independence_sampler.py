@@ -43,7 +43,8 @@ RARE_LOCAL_STEP_PERIOD = 4
 MAX_START_ATTEMPTS = 200
 """Number of random points tried for the start of a chain. By judgement."""
 START_CONTRACTION = 0.97
-"""Factor to the width of the random points after each attempt, down to 0.2% after all of them. By judgement."""
+"""Factor by which the width of the random points is multiplied after each attempt, down to 0.2% after all of them. By
+judgement."""
 
 
 class Evaluated(Protocol):

@@ -65,7 +65,7 @@ def solve_linear_bounded(G: FloatArray, r: FloatArray, lower: FloatArray, upper:
 
 @dataclass(frozen=True)
 class LeastSquaresResult:
-    """End of a minimisation.
+    """Result of a minimisation.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """Second-order minimisation with Hessians, in a box.
 
-One loop is composed with a rule for the step (see `step_rules`). It stops as the paper does: when the gradient, the
-step or the change of the value is below the tolerance, absolutely or relatively. Gradient and step are measured in
-variables scaled by `d_j = √|H_jj|`, in which an absolute tolerance is meaningful whatever the units.
+One loop is composed with a rule for the step (see `step_rules`). It stops when the gradient, the step or the change of
+the value is below the tolerance, absolutely or relatively. Gradient and step are measured in variables scaled by
+`√|H_jj|`, in which an absolute tolerance is meaningful whatever the units.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from ..support.array_types import FloatArray
 from .step_rules import STEP_FAILURES, evaluate_quadratic
 
 MAX_REFUSED_STEPS = 60
-"""Number of trial steps of an iteration.
+"""Largest number of trial steps in one iteration.
 
-A trust region shrinks by 4 with each refused step, so that all of them reduce it by 1e-36. By judgement.
+A trust region shrinks by a factor of at least 4 with each refused step, in total to less than 1e-36 of its size. By
+judgement.
 """
 MIN_RATIO_OF_ACCEPTED_STEP = 1e-3
 """Ratio of actual to predicted decrease above which a step is accepted. By judgement."""
@@ -36,7 +37,8 @@ REFUSED_STEP_SHARE = 1e-3
 MIN_RATIO_OF_TRUSTED_CHANGE = 0.5
 """Ratio of actual to predicted decrease above which one small change of the value ends the search. By judgement."""
 MAX_SMALL_CHANGES = 2
-"""Successive small changes of the value that do not end the search if the model is wrong; one more does.
+"""Successive small changes of the value that do not end the search if the quadratic model predicts them poorly; one
+more does.
 
 By judgement."""
 MIN_SCALE_SHARE = 1e-3
@@ -108,7 +110,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Minimum:
-    """End of a minimisation.
+    """Result of a minimisation.
 
     Attributes
     ----------
@@ -213,7 +215,7 @@ def minimise(
     small_steps = 0
 
     def finish(reason: Stop, iterations: int) -> Minimum:
-        """Return the current point as the end of the minimisation."""
+        """Return the current point as the result of the minimisation."""
         return Minimum(x, value, reason, iterations, evaluations, gradient=g, hessian=H)
 
     for iteration in range(max_iterations):

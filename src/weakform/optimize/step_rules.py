@@ -166,7 +166,7 @@ def _step_to_sphere(w: FloatArray, a: FloatArray, radius: float) -> FloatArray:
 
 
 def _compute_first_radius(g: FloatArray, d: FloatArray, extent: FloatArray, share: float = FIRST_RADIUS_SHARE) -> float:
-    """Return a share of the scaled extent `(J,)` of the region; of no extent, the length of the scaled gradient."""
+    """Return a share of the scaled extent `(J,)` of the region; without one, a gradient step."""
     return share * float(np.linalg.norm(d * extent)) or float(np.linalg.norm(g / d))
 
 
@@ -179,7 +179,7 @@ class _RadiusPolicy:
     good_ratio: float = 0.75
     """Ratio above which a step is good, and the radius may grow. By judgement."""
     shrinkage: float = 0.25
-    """Factor to the shorter of the step and the radius after a poor step. By judgement."""
+    """New radius after a poor step, as a share of the shorter of the step and the radius. By judgement."""
     used_share: float = 0.8
     """Share of the radius that a good step has to use for the radius to grow. By judgement."""
 
@@ -197,7 +197,7 @@ class TrustRegion:
     share : float
         First radius as a share of the extent of the box.
     growth : float
-        Factor to the radius after a good step.
+        Factor by which the radius grows after a good step.
     """
 
     bounded = True
@@ -336,9 +336,9 @@ class _CubicPolicy:
     good_ratio: float = 0.75
     """Ratio above which a step is good, and the weight shrinks. By judgement."""
     growth: float = 4.0
-    """Factor to the weight after a poor step. By judgement."""
+    """Factor by which the weight is multiplied after a poor step. By judgement."""
     shrinkage: float = 0.3
-    """Factor to the weight after a good step. By judgement."""
+    """Factor by which the weight is multiplied after a good step. By judgement."""
 
 
 _CUBIC = _CubicPolicy()
