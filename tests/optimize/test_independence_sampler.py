@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from weakform.optimize.independence_sampler import IndependenceSampler
-from weakform.optimize.mcmc_diagnostics import compute_effective_size, compute_rhat
+from weakform.optimize.mcmc_diagnostics import _compute_normal_scores, compute_effective_size, compute_rhat
 
 
 @dataclass(frozen=True)
@@ -84,3 +84,9 @@ def test_rhat_and_effective_size_match_exact_values():
         slow[:, k] = 0.9 * slow[:, k - 1] + rng.standard_normal(4)
     assert compute_effective_size(slow) == pytest.approx(16000 / 19, rel=0.3)
     assert compute_rhat(independent + np.array([[0.0], [0.0], [0.0], [0.5]])) > 1.02
+
+
+def test_normal_scores_are_close_to_expected_order_statistics():
+    """The expected values of five ordered standard normal draws are ±1.1630, ±0.4950 and 0."""
+    scores = _compute_normal_scores(np.array([[30.0, -7.0, 2.0, 1e6, 0.0]]))
+    np.testing.assert_allclose(scores, [[0.4950, -1.1630, 0.0, 1.1630, -0.4950]], atol=0.02)
