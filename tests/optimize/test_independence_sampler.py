@@ -66,6 +66,14 @@ def test_proposals_that_cannot_be_computed_are_counted_after_warm_up():
     assert all(value.z[0] > -0.5 for chain in walk.kept for value in chain)
 
 
+def test_chains_start_at_standard_normal_points():
+    walk = IndependenceSampler(lambda z: Value(0.0, z), 2, 2000, np.random.default_rng(0))
+    starts = np.array([z for z, _ in walk.points]).ravel()
+    assert starts.mean() == pytest.approx(0.0, abs=0.1)
+    assert starts.std() == pytest.approx(1.0, abs=0.1)
+    assert np.median(np.abs(starts)) == pytest.approx(0.6745, abs=0.05)
+
+
 def test_rhat_detects_separate_modes():
     def density(z):
         return float(np.logaddexp(-0.5 * ((z[0] - 1.5) / 0.01) ** 2, -0.5 * ((z[0] + 1.5) / 0.01) ** 2))
