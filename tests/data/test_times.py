@@ -31,3 +31,11 @@ def test_bursts_of_samples_are_fitted():
         x = 1 + 0.001 * times + 0.01 * rng.standard_normal(len(times))
         fit = wf.fit(wf.Model.from_text("x' = a"), wf.Dataset(times, x))
         assert fit["a"].value == pytest.approx(0.001, abs=5 * fit["a"].error)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize(("fourth", "even"), [(3.0, True), (3.001, True), (3.2, False)])
+def test_even_spacing_does_not_depend_on_unit_of_time(unit, fourth, even):
+    """A rounded time still counts as evenly spaced; one that is off by a fifth of a step does not."""
+    times = unit * np.array([0.0, 1.0, 2.0, fourth, 4.0, 5.0])
+    assert wf.Dataset(times, np.arange(6.0)).trajectories[0].is_evenly_spaced is even

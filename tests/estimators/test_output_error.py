@@ -90,6 +90,20 @@ def test_noise_free_fit_is_exact_without_errors():
         assert np.isnan(fit.errors).all()
 
 
+@pytest.mark.parametrize("sigma", [0.0, [0.0, 0.1]], ids=["all states", "one state"])
+def test_residuals_of_states_without_noise_are_finite(sigma):
+    """Division by σ = 0 is impossible; one unit of the noise-free scale is the same in all states."""
+    problem = wf.problems.get("lotka-volterra")
+    q = problem.simulate(M=40, noise=0.0).trajectories[0]
+    least_squares = _LeastSquares(task_of(problem, wf.Dataset(q.times, q.values, sigma=sigma)))
+    assert not least_squares.weighted
+    assert (least_squares.sigma > 0).all()
+    theta = np.concatenate([1.01 * problem.parameters, q.values[0]])
+    residual = least_squares.compute_residual(theta)
+    assert np.isfinite(residual).all()
+    assert np.abs(residual).max() > 0
+
+
 def test_hybrid_keeps_wendy_estimate_if_output_error_diverges():
     problem = wf.problems.get("lorenz")
     data = problem.simulate(M=1000, noise=0.1, seed=1, duration=24.0)

@@ -138,6 +138,16 @@ def test_dose_on_the_way_to_a_steady_state_is_applied_once():
     np.testing.assert_allclose(find_steady_state(model, p, np.array([4.0, 0.0])).state, [6.0, 2.0], rtol=1e-6)
 
 
+def test_dose_that_has_happened_is_not_applied_on_the_way_to_a_steady_state():
+    """Four in all, with or without a dose of four at the time of the first state."""
+    model = wf.Model.from_text("A' = -k*A + g*B\nB' = k*A - g*B\nat t = 0: A = A + 4")
+    p, u0 = np.array([{"k": 1.0, "g": 3.0}[name] for name in model.parameters]), np.array([4.0, 0.0])
+    happened = find_steady_state(model, p, u0, happened=np.array([True]))
+    np.testing.assert_allclose(happened.state, [3.0, 1.0], rtol=1e-6)
+    due = find_steady_state(model, p, u0, happened=np.array([False]))
+    np.testing.assert_allclose(due.state, [6.0, 2.0], rtol=1e-6)
+
+
 def test_steady_state_is_approached_from_the_time_of_the_first_state():
     """A pulse at t = 0 pushes x from -0.9 to the steady state 1; at t = 50 it is over, and x comes to rest at -1."""
     model = wf.Model.from_text("x' = k*(x - x**3) + 5*exp(-t)")

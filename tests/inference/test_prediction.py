@@ -138,6 +138,20 @@ def test_a_solution_is_drawn_only_if_each_state_stays_close_to_the_fitted_one(mo
     assert prediction.is_solution_close(SimpleNamespace(denoised=(states,)), 0) is close
 
 
+@pytest.mark.parametrize("bound", [0.0, 1.0])
+def test_draws_for_a_band_respect_other_bounds_if_one_parameter_is_held_at_its_bound(monkeypatch, bound):
+    model = wf.Model.from_text("u' = c - k*u")
+    assert model.parameters == ("c", "k")
+    fit = wf.fit(model, decay(3), bounds={"c": (0.0, 1.0), "k": (0.5, 1.0)})
+    joint = JointEstimate(np.array([bound, 0.7, 2.0]), np.diag([0.0, 0.3**2, 0.1**2]), is_given=False)
+    builder = BandBuilder(fit, 0, np.linspace(0, 3, 4), 0.0, joint)
+    monkeypatch.setattr(builder, "_solve_moved", lambda theta: joint.mean + theta)
+    c, k, _ = np.array(list(builder._draw_normal(0))).T
+    assert (c == bound).all()
+    assert k.min() >= 0.5
+    assert k.max() <= 1.0
+
+
 def test_draws_for_a_band_are_inside_the_bounds_and_not_piled_up_at_them(monkeypatch):
     fit = wf.fit(LINEAR, decay(3), bounds={"k": (0.5, 1.0)})
     joint = JointEstimate(np.array([0.7, 2.0]), np.diag([0.3**2, 0.1**2]), is_given=False)

@@ -209,3 +209,24 @@ def test_a_pin_that_costs_more_than_a_parabola_is_tried_from_the_best_fit_in_any
     monkeypatch.setattr(profiler, "_fit_from", fit_from)
     assert profiler.fit_pinned(0, 0, 3.0 * error, error).name == f"from {starts[-1]}"
     assert tried == starts
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_pinned_fit_starts_from_the_fit_nearest_to_the_pin_on_either_side(monkeypatch, sign):
+    """Of fits at 0, 0.8 and 4 standard errors, the second is nearest to a pin at 1, and costs about as little."""
+
+    def fit_at(name, standard_errors, squares):
+        return SimpleNamespace(name=name, root=np.sqrt(squares), pinned_values=np.array([[sign * standard_errors]]))
+
+    best, near, beyond = fit_at("best", 0.0, 0.0), fit_at("near", 0.8, 0.7), fit_at("beyond", 4.0, 10.0)
+    tried = []
+
+    def fit_from(start, *pin):
+        tried.append(start.name)
+        return fit_at(f"from {start.name}", 1.0, 1.0)
+
+    profiler = StateProfiler.__new__(StateProfiler)
+    profiler.best, profiler.fits = best, [best, beyond, near]
+    monkeypatch.setattr(profiler, "_fit_from", fit_from)
+    assert profiler.fit_pinned(0, 0, sign, 1.0).name == "from near"
+    assert tried == ["near"]

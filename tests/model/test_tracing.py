@@ -70,6 +70,29 @@ def test_function_that_cannot_be_traced_is_refused_with_the_reason(f, message):
         wf.Model(f, ["u"], ["p"])
 
 
+@pytest.mark.parametrize("number", [int, float, np.float64])
+@pytest.mark.parametrize(
+    ("operation", "value"),
+    [
+        pytest.param(lambda x, c: c + x, 6.0, id="c + x"),
+        pytest.param(lambda x, c: x + c, 6.0, id="x + c"),
+        pytest.param(lambda x, c: c - x, -2.0, id="c - x"),
+        pytest.param(lambda x, c: x - c, 2.0, id="x - c"),
+        pytest.param(lambda x, c: c * x, 8.0, id="c * x"),
+        pytest.param(lambda x, c: x * c, 8.0, id="x * c"),
+        pytest.param(lambda x, c: c / x, 0.5, id="c / x"),
+        pytest.param(lambda x, c: x / c, 2.0, id="x / c"),
+        pytest.param(lambda x, c: (c + 1) ** x, 81.0, id="(c + 1) ** x"),
+        pytest.param(lambda x, c: (x + 1) ** c, 25.0, id="(x + 1) ** c"),
+        pytest.param(lambda x, c: abs(-x - c), 6.0, id="abs(-x - c)"),
+    ],
+)
+def test_operators_with_a_number_on_either_side_are_traced(operation, value, number):
+    """With x = 4 and c = 2."""
+    model = wf.Model(lambda t, u, p: [p[0] * operation(u[0], number(2))], ["x"], ["p"])
+    assert model(0.0, [4.0], [1.0]) == pytest.approx([value], rel=1e-13)
+
+
 def test_traced_function_receives_the_inputs():
     model = wf.Model(lambda t, u, p, q: [-p[0] * u[0] + q[0]], ["x"], ["k"], inputs=["q"])
     assert str(model) == str(wf.Model.from_text("x' = -k*x + q", inputs=["q"]))

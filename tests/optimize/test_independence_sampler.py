@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from weakform.optimize.independence_sampler import IndependenceSampler
-from weakform.optimize.mcmc_diagnostics import compute_effective_size, compute_rhat
+from weakform.optimize.mcmc_diagnostics import _compute_normal_scores, compute_effective_size, compute_rhat
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,14 @@ def test_proposals_that_cannot_be_computed_are_counted_after_warm_up():
     assert all(value.z[0] > -0.5 for chain in walk.kept for value in chain)
 
 
+def test_chains_start_at_standard_normal_points():
+    walk = IndependenceSampler(lambda z: Value(0.0, z), 2, 2000, np.random.default_rng(0))
+    starts = np.array([z for z, _ in walk.points]).ravel()
+    assert starts.mean() == pytest.approx(0.0, abs=0.1)
+    assert starts.std() == pytest.approx(1.0, abs=0.1)
+    assert np.median(np.abs(starts)) == pytest.approx(0.6745, abs=0.05)
+
+
 def test_rhat_detects_separate_modes():
     def density(z):
         return float(np.logaddexp(-0.5 * ((z[0] - 1.5) / 0.01) ** 2, -0.5 * ((z[0] + 1.5) / 0.01) ** 2))
@@ -84,3 +92,9 @@ def test_rhat_and_effective_size_match_exact_values():
         slow[:, k] = 0.9 * slow[:, k - 1] + rng.standard_normal(4)
     assert compute_effective_size(slow) == pytest.approx(16000 / 19, rel=0.3)
     assert compute_rhat(independent + np.array([[0.0], [0.0], [0.0], [0.5]])) > 1.02
+
+
+def test_normal_scores_are_close_to_expected_order_statistics():
+    """The expected values of five ordered standard normal draws are ±1.1630, ±0.4950 and 0."""
+    scores = _compute_normal_scores(np.array([[30.0, -7.0, 2.0, 1e6, 0.0]]))
+    np.testing.assert_allclose(scores, [[0.4950, -1.1630, 0.0, 1.1630, -0.4950]], atol=0.02)

@@ -243,3 +243,27 @@ def test_radius_that_overflows_raises_step_failure():
     rule = TrustRegion(radius=1e200)
     with pytest.raises(STEP_FAILURES):
         rule.step(np.array([0.0, 1.0]), np.diag([-1.0, 1.0]), np.ones(2), np.full(2, -INF), np.full(2, INF))
+
+
+def test_reach_grows_only_after_a_good_step_that_used_it():
+    """In a box from -2 to 2 a step of 0.9 uses 0.45 of the extent, nearly the whole reach of 0.5."""
+    g, H, d = np.array([1.0]), np.eye(1), np.ones(1)
+    reaches = {}
+    for length in (0.9, 0.2):
+        rule = ReachLimitedTrustRegion(radius=10.0, reach=0.5)
+        rule.step(g, H, d, np.array([-2.0]), np.array([2.0]))
+        rule.update(1.0, np.array([-length]), d)
+        reaches[length] = rule.reach
+    assert reaches[0.9] > 0.5
+    assert reaches[0.2] == 0.5
+
+
+@pytest.mark.parametrize("ratio", [-1.0, 0.0, np.nan])
+def test_cubic_weight_grows_after_poor_step_so_that_next_step_is_shorter(ratio):
+    rule = CubicRegularisation(weight=2.0)
+    g, H, d, open_box = np.array([3.0]), np.eye(1), np.ones(1), np.full(1, INF)
+    first = rule.step(g, H, d, -open_box, open_box)
+    rule.update(ratio, first, d)
+    second = rule.step(g, H, d, -open_box, open_box)
+    assert first == pytest.approx([-1.0])  # 3 + s - 2 s² = 0 at s = -1
+    assert -1.0 < second[0] < 0.0
