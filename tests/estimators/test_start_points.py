@@ -6,6 +6,7 @@ import pytest
 import weakform as wf
 from weakform.data.matching import match
 from weakform.estimators import ESTIMATORS, Options
+from weakform.estimators.initial_guess import compute_natural_sizes
 from weakform.estimators.relaxed_model import SEARCH_SETTINGS, make_hidden_state_starts
 from weakform.fitting.multistart import prepare
 from weakform.parameters import resolve_parameters
@@ -68,3 +69,15 @@ def test_starts_with_hidden_states_take_the_settings_in_turn_and_given_starts_fi
     assert np.array_equal(first.parameters, user_start)
     assert first.from_solution
     assert not any(start.from_solution for start in drawn)
+
+
+@pytest.mark.parametrize("log", [[], ["k"]], ids=["plain", "log"])
+@pytest.mark.parametrize("duration", [0.1, 1000.0])
+def test_natural_size_of_a_rate_is_about_five_over_the_duration_on_either_scale(duration, log):
+    """At about this rate a state changes by its size in a fifth of the time; the sizes of the two differ a little."""
+    t = np.linspace(0, duration, 20)
+    data = wf.Dataset(t, 1 - np.exp(-2 * t / duration), names=["y"], sigma=0.1)
+    matched = match(data, wf.Model.from_text("x' = -k*x\ny' = k*x"))
+    parameters = resolve_parameters(matched.model, matched.data, None, {"bounds": {"k": (0, np.inf)}, "log": log})
+    task = prepare(parameters, matched, ESTIMATORS["relaxed"], Options(), wf.Local(), watch=Watch(60)).task
+    assert compute_natural_sizes(task, 1.0) == pytest.approx([5 / duration], rel=0.2)
