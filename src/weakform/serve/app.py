@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..support.errors import WeakformError
-from .jobs import MAX_TIME_LIMIT, JobManager
+from .jobs import MAX_TIME_LIMIT, SHORT_TASK_SECONDS, JobManager
 
 MAX_UPLOAD_BYTES = 200_000_000
 """Bytes of a table. Larger uploads are refused. By judgement."""
@@ -39,8 +39,6 @@ MAX_NAME_BYTES = 100
 """Bytes of the stem of an uploaded file's name; the rest is cut off. By judgement: file systems allow 255."""
 READING_SECONDS = 300.0
 """Seconds to read a large table or a project, before the worker is stopped. By judgement."""
-TASK_SECONDS = 60.0
-"""Seconds of a task without its own limit, before the worker is stopped. By judgement."""
 MODEL_SECONDS = 20.0
 """Seconds to parse equations or to solve the model for the sliders: both follow typing and dragging. By judgement."""
 GUESS_SECONDS = 30.0
@@ -258,7 +256,7 @@ class Endpoints:
                 return _serve_file(folder, name)
         return Response("No such file.", 404, media_type="text/plain")
 
-    async def ask_worker(self, name: str, seconds: float = TASK_SECONDS, **arguments: Any) -> Any:
+    async def ask_worker(self, name: str, seconds: float = SHORT_TASK_SECONDS, **arguments: Any) -> Any:
         """Let a worker do a task; errors name uploaded files as the user knows them.
 
         Parameters
