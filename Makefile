@@ -1,5 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
+KERNELS := src/weakform/linalg/kernels.c src/weakform/engine/engine.c src/weakform/engine/lanes.h
 
 .PHONY: demo test test-slow test-oldest test-mutants audit bench docs package clean
 
@@ -47,11 +48,11 @@ package: .venv/.dev
 	touch $@
 
 # An editable install: the checkout is the package. Redone when its requirements change.
-.venv/.run: .venv/.python pyproject.toml hatch_build.py src/weakform/linalg/kernels.c
+.venv/.run: .venv/.python pyproject.toml hatch_build.py $(KERNELS)
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[plot,serve,table]'
 	touch $@
 
-.venv/.dev: .venv/.python pyproject.toml hatch_build.py src/weakform/linalg/kernels.c
+.venv/.dev: .venv/.python pyproject.toml hatch_build.py $(KERNELS)
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev]'
 	touch .venv/.run $@
 

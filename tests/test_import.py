@@ -18,5 +18,5 @@ def test_import_loads_no_heavy_library():
 def test_every_public_name_can_be_loaded():
     for name in wf.__all__:
         assert getattr(wf, name) is not None
-    assert len(wf.__all__) <= 21
+    assert len(wf.__all__) <= 23
     assert set(wf.__all__) <= set(dir(wf))

@@ -10,7 +10,7 @@ import weakform
 ROOT = Path(weakform.__file__).parent
 ROOMS = (
     *("support", "linalg", "noise", "model", "data", "parameters", "forward", "basis", "weak", "optimize"),
-    *("collocation", "results", "estimators", "diagnostics", "fitting", "inference", "analysis"),
+    *("collocation", "results", "estimators", "diagnostics", "engine", "fitting", "inference", "analysis"),
     *("report", "problems", "files", "experiments", "serve", "cli"),
 )
 """The subpackages from the lowest to the highest."""

@@ -32,7 +32,7 @@ def test_builds_are_reproducible_and_complete(tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     shipped = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*") if p.is_file()}
     # The C source of the kernels is only in the sdist; wheels have the compiled library.
-    shipped = {name for name in shipped if "__pycache__" not in name and not name.endswith(".c")}
+    shipped = {name for name in shipped if "__pycache__" not in name and not name.endswith((".c", ".h"))}
     assert shipped <= set(names)
     files = list(map(str, (tmp_path / "a").iterdir()))
     done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .data.doses import Doses as Doses
     from .estimators import Options as Options
     from .estimators import Status as Status
+    from .experiments.batch import fit_batch as fit_batch
     from .experiments.many_datasets import fit_many as fit_many
     from .files.model_file import read_model as read_model
     from .files.petab.petab_problem import read_petab as read_petab
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .inference.prior_design import design as design
     from .model import Model as Model
     from .parameters import Parameter as Parameter
+    from .results.batch_result import BatchResult as BatchResult
     from .results.fit_result import FitResult as FitResult
     from .support.errors import DataError as DataError
     from .support.errors import FitError as FitError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from .support.errors import WeakformError as WeakformError
 
 _MODULE_OF_NAME = {
+    "BatchResult": ".results.batch_result",
     "DataError": ".support.errors",
     "Dataset": ".data",
     "Doses": ".data.doses",
@@ -54,6 +57,7 @@ _MODULE_OF_NAME = {
     "compare": ".analysis.comparison",
     "design": ".inference.prior_design",
     "fit": ".fitting",
+    "fit_batch": ".experiments.batch",
     "fit_many": ".experiments.many_datasets",
     "problems": ".problems",
     "read_model": ".files.model_file",
@@ -63,6 +67,7 @@ _MODULE_OF_NAME = {
 """The module that defines each public name."""
 
 __all__ = [
+    "BatchResult",
     "DataError",
     "Dataset",
     "Doses",
@@ -79,6 +84,7 @@ __all__ = [
     "compare",
     "design",
     "fit",
+    "fit_batch",
     "fit_many",
     "problems",
     "read_model",

@@ -67,8 +67,8 @@ class Priors:
         return replace(self, log_scale=scale.log[self.index])
 
     def compute_residuals(self, p: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Compute `ρ` and its first and second derivative by q, `(n,)` each, at the working parameters `(J,)`."""
-        q = p[self.index]
+        """Compute `ρ` and its first and second derivative by q, `(..., n)`, at working parameters `(..., J)`."""
+        q = p[..., self.index]
         with np.errstate(all="ignore"):
             natural = np.where(self.log_scale, np.exp(q), q)
             log = np.where(self.log_scale, q, np.log(natural))

@@ -56,6 +56,7 @@ class Status(Enum):
         "the refinement was not possible: the weak estimate is reported, which is biased by the noise; try bounds, "
         "other starts, or method='output-error'"
     )
+    EMPTY = "not fitted: there are fewer measured values than unknowns"
 
     @property
     def success(self) -> bool:

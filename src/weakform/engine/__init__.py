@@ -1,0 +1,1 @@
+"""The compiled engine: many fits of one model side by side."""

@@ -1,0 +1,476 @@
+"""Fits of a chunk of datasets: starts, iterations, finer meshes, more starts, verdicts.
+
+What the first pass does not settle is tried again, each time only for the datasets that need it:
+
+1. a few starts on the first mesh, of which the best is judged;
+2. a mesh with half the step, as long as the error of the rule is too large for the estimate;
+3. more starts, for datasets that have not converged, whose model is rejected or whose data seem to determine too
+   little, and where a start that is unlike the others was the best.
+
+A later result replaces an earlier one only if it converged and is at least as likely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..estimators.discretisation_policy import DISCRETISATION
+from ..results.status import Status
+from ..support.array_types import BoolArray, FloatArray, IntArray
+from .lane_iteration import LaneEnd, LaneProblem, LaneSolution, solve_lanes
+from .lane_plan import LaneInputs, LaneMesh, LaneModel
+from .lane_starts import (
+    POLICY as START_POLICY,
+)
+from .lane_starts import (
+    WeakStarts,
+    average_samples,
+    collect_units,
+    draw_parameters,
+    estimate_sigma,
+    fill_missing,
+    observe,
+    select_best,
+)
+from .lane_verdict import STATUSES, judge_lanes
+from .passes import LANES_PER_GROUP, LanePasses, find_finite, from_groups, get_instruction_set, to_groups
+
+
+@dataclass(frozen=True)
+class _ChunkPolicy:
+    """How often a dataset is tried. By judgement."""
+
+    first_starts: int = 3
+    """Starts of the first pass, where a model is not linear in its parameters or has hidden states."""
+    more_starts: tuple[int, ...] = (8, 24)
+    """Starts of each later pass."""
+    halvings: int = 4
+    """How often the mesh is halved, at most."""
+    agreement: float = 0.1
+    """Difference in log-likelihood up to which two starts have reached the same optimum."""
+    min_agreeing: int = 2
+    """Starts that have to agree; with fewer the dataset is tried again."""
+    default_sigma_share: float = 0.1
+    """First σ relative to the spread, where there are too few values to estimate it."""
+    min_values_for_sigma: int = 4
+    """Filtered values from which they give the first σ."""
+
+
+POLICY = _ChunkPolicy()
+"""The numbers in use."""
+_CONVERGED = STATUSES.index(Status.CONVERGED)
+_EMPTY = STATUSES.index(Status.EMPTY)
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What all chunks of a batch have in common.
+
+    Attributes
+    ----------
+    model : LaneModel
+    meshes : tuple of LaneMesh
+        The first one, and each with the step of the one before it halved.
+    complete : bool
+        Whether every state is measured.
+    is_linear : bool
+        Whether the model is linear in its free parameters, so that one start is enough.
+    linear : ndarray of bool, (F,)
+        Parameters in which the model is linear together.
+    base : ndarray, (J,)
+    log : ndarray of bool, (J,)
+    lower, upper : ndarray, (F,)
+        On the scale of the iteration.
+    problem : LaneProblem
+        With no data yet.
+    start : ndarray, (F,), or None
+        A first guess on the scale of the iteration; NaN where there is none.
+    seed : int
+    """
+
+    model: LaneModel
+    meshes: tuple[LaneMesh, ...]
+    complete: bool
+    is_linear: bool
+    linear: BoolArray
+    problem: LaneProblem
+    start: FloatArray | None
+    seed: int
+
+
+@dataclass
+class ChunkData:
+    """The data of a chunk.
+
+    Attributes
+    ----------
+    times : ndarray, (S,)
+    values, weights : ndarray, (sets, S, K)
+        Values in the coordinates of their noise, and one over their relative standard deviation, 0 where missing.
+    sigma : ndarray, (sets, K), or None
+    inputs : callable, or None
+        `inputs(mesh)` returns the `LaneInputs` of the chunk on a mesh.
+    """
+
+    times: FloatArray
+    values: FloatArray
+    weights: FloatArray
+    sigma: FloatArray | None
+    inputs: dict[int, LaneInputs] | None
+
+    @property
+    def sets(self) -> int:
+        """Number of datasets."""
+        return len(self.values)
+
+    def select(self, chosen: IntArray) -> ChunkData:
+        """Return some of the datasets."""
+        inputs = None if self.inputs is None else {k: part.select(chosen) for k, part in self.inputs.items()}
+        sigma = None if self.sigma is None else self.sigma[chosen]
+        return ChunkData(self.times, self.values[chosen], self.weights[chosen], sigma, inputs)
+
+
+@dataclass
+class ChunkResult:
+    """Results of some datasets.
+
+    Attributes
+    ----------
+    estimate : ndarray, (sets, F)
+        Free parameters in natural units.
+    covariance : ndarray, (sets, F, F)
+    sigma : ndarray, (sets, K)
+    p_value, log_likelihood, bias : ndarray, (sets,)
+    status : ndarray of int, (sets,)
+        Positions in `STATUSES`.
+    starts, agreeing, mesh, steps : ndarray of int, (sets,)
+        Starts that were followed, those that reached the best likelihood, nodes of the mesh relative to the first one,
+        and steps of the best start.
+    """
+
+    estimate: FloatArray
+    covariance: FloatArray
+    sigma: FloatArray
+    p_value: FloatArray
+    log_likelihood: FloatArray
+    bias: FloatArray
+    status: IntArray
+    starts: IntArray
+    agreeing: IntArray
+    mesh: IntArray
+    steps: IntArray
+
+    @classmethod
+    def empty(cls, sets: int, F: int, K: int) -> ChunkResult:
+        """Return results without any fit."""
+        counts = {name: np.zeros(sets, dtype=np.int64) for name in ("starts", "agreeing", "mesh", "steps")}
+        return cls(
+            estimate=np.full((sets, F), np.nan),
+            covariance=np.full((sets, F, F), np.nan),
+            sigma=np.full((sets, K), np.nan),
+            p_value=np.full(sets, np.nan),
+            log_likelihood=np.full(sets, -np.inf),
+            bias=np.full(sets, np.nan),
+            status=np.full(sets, _EMPTY, dtype=np.int64),
+            **counts,
+        )
+
+    def assign(self, chosen: IntArray, other: ChunkResult) -> None:
+        """Replace the results of some datasets."""
+        for name, values in vars(other).items():
+            getattr(self, name)[chosen] = values
+
+
+def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
+    """Fit all datasets of a chunk.
+
+    Parameters
+    ----------
+    plan : BatchPlan
+    data : ChunkData
+
+    Returns
+    -------
+    ChunkResult
+        Datasets with fewer values than unknowns have the status `EMPTY`.
+    """
+    result = ChunkResult.empty(data.sets, plan.model.F, plan.model.K)
+    counts = np.count_nonzero(data.weights, axis=(1, 2))
+    todo = np.flatnonzero(counts >= max(plan.model.unknowns, 2))
+    with np.errstate(all="ignore"):
+        single = plan.is_linear and plan.complete
+        rounds = (1 if single else POLICY.first_starts, *POLICY.more_starts)
+        for number, starts in enumerate(rounds):
+            if not len(todo):
+                break
+            found = _fit_round(plan, data.select(todo), starts, number)
+            _merge(result, todo, found)
+            agreed = result.agreeing[todo] >= POLICY.min_agreeing
+            if single and number == 0:
+                agreed = np.ones(len(todo), dtype=bool)
+            todo = todo[~((result.status[todo] == _CONVERGED) & agreed)]
+    return result
+
+
+def _merge(result: ChunkResult, chosen: IntArray, found: ChunkResult) -> None:
+    """Take over results that are better than those so far, and count starts that agree with the best."""
+    ranks = np.array([2 if s.converged else 1 for s in STATUSES])
+    old_rank = np.where(result.starts[chosen] > 0, ranks[result.status[chosen]], 0)
+    new_rank = ranks[found.status]
+    gain = found.log_likelihood - result.log_likelihood[chosen]
+    better = (new_rank > old_rank) | ((new_rank == old_rank) & (gain > 1e-3))
+    same = (old_rank == 2) & (new_rank == 2) & (np.abs(gain) <= POLICY.agreement)
+    starts = result.starts[chosen] + found.starts
+    agreeing = np.where(
+        same, result.agreeing[chosen] + found.agreeing, np.where(better, found.agreeing, result.agreeing[chosen])
+    )
+    at = np.flatnonzero(better)
+    result.assign(chosen[at], ChunkResult(**{name: values[at] for name, values in vars(found).items()}))
+    result.starts[chosen], result.agreeing[chosen] = starts, agreeing
+
+
+def _fit_round(plan: BatchPlan, data: ChunkData, starts: int, number: int) -> ChunkResult:
+    """Fit each dataset from some starts, judge the best one, and refine its mesh where that is needed."""
+    sets = data.sets
+    spread = _compute_spread(data)
+    sigma = data.sigma
+    if sigma is None:
+        filled = fill_missing(data.times, data.values, data.weights)
+        sigma = estimate_sigma(
+            *(data.times, filled, data.weights, spread),
+            *(POLICY.default_sigma_share, POLICY.min_values_for_sigma),
+        )
+    rng = np.random.default_rng([plan.seed, 4, number])
+    q, x = (_start_complete if plan.complete else _start_hidden)(plan, data, sigma, starts, rng, number)
+    lanes = np.repeat(np.arange(sets), starts)
+    passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
+    passes.x[...] = x
+    solution = solve_lanes(passes, problem, q, sigma[lanes])
+    best, agreeing, starts_used = _choose_best(solution, sets, starts)
+    chosen, states = _select_solution(solution, best), from_groups(passes.x, passes.lanes)[best]
+    result = _judge(plan, data, spread, chosen, states, 0)
+    result.starts, result.agreeing = starts_used, agreeing
+    _refine_meshes(plan, data, spread, result, chosen, states)
+    return result
+
+
+def _refine_meshes(
+    plan: BatchPlan,
+    data: ChunkData,
+    spread: FloatArray,
+    result: ChunkResult,
+    solution: LaneSolution,
+    states: FloatArray,
+) -> None:
+    """Solve again on finer meshes where the error of the rule is too large; results are replaced in place."""
+    converged = solution.end == LaneEnd.CONVERGED
+    todo = np.flatnonzero(converged & _needs_finer_mesh(result))
+    for level in range(1, len(plan.meshes)):
+        if not len(todo):
+            return
+        coarse, fine = plan.meshes[level - 1].times, plan.meshes[level].times
+        states = np.array([[np.interp(_separate(fine), _separate(coarse), x) for x in lane.T] for lane in states[todo]])
+        part = data.select(todo)
+        passes, problem = _build_passes(plan, part, spread[todo], level)
+        passes.x[...] = to_groups(states.transpose(0, 2, 1), passes.width)
+        finer = solve_lanes(passes, problem, solution.q[todo], result.sigma[todo])
+        judged = _judge(plan, part, spread[todo], finer, from_groups(passes.x, passes.lanes), level)
+        judged.starts, judged.agreeing = result.starts[todo], result.agreeing[todo]
+        # A coarse mesh proves nothing: if the finer one does not converge, neither has the fit.
+        result.assign(todo, judged)
+        again = (finer.end == LaneEnd.CONVERGED) & _needs_finer_mesh(judged)
+        full_q = solution.q.copy()
+        full_q[todo] = finer.q
+        solution = replace(solution, q=full_q)
+        kept = from_groups(passes.x, passes.lanes)
+        states = np.zeros((data.sets, *kept.shape[1:]))
+        states[todo] = kept
+        todo = todo[again]
+
+
+def _needs_finer_mesh(result: ChunkResult) -> BoolArray:
+    """Return True where the error of the rule is too large for the estimate."""
+    return ~(result.bias <= DISCRETISATION.max_bias) | (result.mesh < 0)
+
+
+def _separate(times: FloatArray) -> FloatArray:
+    """Return times that increase strictly: of two equal ones at a jump the first is moved earlier."""
+    steps = np.diff(times)
+    twice = np.append(steps == 0, False)
+    return times - np.where(twice, 1e-9 * float(steps[steps > 0].min()), 0.0) if twice.any() else times
+
+
+def _judge(
+    plan: BatchPlan, data: ChunkData, spread: FloatArray, solution: LaneSolution, states: FloatArray, level: int
+) -> ChunkResult:
+    """Judge one solution of each dataset."""
+    passes, problem = _build_passes(plan, data, spread, level)
+    passes.x[...] = to_groups(states, passes.width)
+    verdict = judge_lanes(passes, problem, solution)
+    counts = np.count_nonzero(data.weights, axis=1)
+    with np.errstate(all="ignore"):
+        log_scale = np.sum(
+            np.where(data.weights > 0, np.log(np.where(data.weights > 0, data.weights, 1.0)), 0.0), axis=(1, 2)
+        )
+    constant = 0.5 * counts.sum(axis=1) * np.log(2 * np.pi) - log_scale
+    too_coarse = verdict.error > DISCRETISATION.large_error
+    return ChunkResult(
+        estimate=solution.p[:, plan.model.free],
+        covariance=verdict.covariance,
+        sigma=solution.sigma,
+        p_value=verdict.p_value,
+        log_likelihood=-solution.objective - constant,
+        bias=np.where(too_coarse, np.inf, verdict.bias) if level < len(plan.meshes) - 1 else verdict.bias,
+        status=verdict.status,
+        starts=np.ones(data.sets, dtype=np.int64),
+        agreeing=np.ones(data.sets, dtype=np.int64),
+        mesh=np.full(data.sets, 2**level, dtype=np.int64),
+        steps=solution.steps,
+    )
+
+
+def _build_passes(plan: BatchPlan, data: ChunkData, spread: FloatArray, level: int) -> tuple[LanePasses, LaneProblem]:
+    """Build the passes and the problem of some lanes."""
+    width = LANES_PER_GROUP if data.sets > 1 or get_instruction_set() == "numpy" else 1
+    inputs = None if data.inputs is None else data.inputs[level]
+    passes = LanePasses(plan.model, plan.meshes[level], inputs, data.values, data.weights, width)
+    return passes, replace(plan.problem, sigma=data.sigma, spread=spread)
+
+
+def _compute_spread(data: ChunkData) -> FloatArray:
+    """Compute the standard deviation of each column, `(sets, K)`; one for a constant column."""
+    measured = data.weights > 0
+    count = np.maximum(measured.sum(axis=1), 1)
+    values = np.where(measured, data.values, 0.0)
+    mean = values.sum(axis=1) / count
+    spread = np.sqrt(np.where(measured, (values - mean[:, None]) ** 2, 0.0).sum(axis=1) / count)
+    return np.where(spread > 0, spread, 1.0)
+
+
+def _choose_best(solution: LaneSolution, sets: int, starts: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the lane of the best start of each dataset, how many starts agree with it, and how many there were."""
+    objective = solution.objective.reshape(sets, starts)
+    converged = solution.end.reshape(sets, starts) == LaneEnd.CONVERGED
+    ranked = np.where(converged, objective, np.inf)
+    none = ~converged.any(axis=1)
+    ranked[none] = np.where(np.isfinite(objective[none]), objective[none], 1e300)
+    best = np.argmin(ranked, axis=1)
+    lowest = np.take_along_axis(ranked, best[:, None], axis=1)
+    agreeing = (converged & (ranked <= lowest + POLICY.agreement)).sum(axis=1)
+    return np.arange(sets) * starts + best, agreeing, np.full(sets, starts, dtype=np.int64)
+
+
+def _select_solution(solution: LaneSolution, lanes: IntArray) -> LaneSolution:
+    """Return the solutions of some lanes."""
+    return LaneSolution(**{name: values[lanes] for name, values in vars(solution).items()})
+
+
+def _start_complete(
+    plan: BatchPlan, data: ChunkData, sigma: FloatArray, starts: int, rng: np.random.Generator, number: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return starts q `(sets starts, F)` by weak least squares, and the data as states, in groups."""
+    sets, F = data.sets, plan.model.F
+    filled = fill_missing(data.times, data.values, data.weights)
+    nodes = plan.meshes[0].entries[:, 0]
+    times = plan.meshes[0].times
+    if len(times) != len(data.times):
+        at = np.searchsorted(data.times, times).clip(1, len(data.times) - 1)
+        share = (times - data.times[at - 1]) / (data.times[at] - data.times[at - 1])
+        states = filled[:, at - 1] + share[:, None] * (filled[:, at] - filled[:, at - 1])
+        states[:, nodes] = filled
+    else:
+        states = filled
+    spread = _compute_spread(data)
+    units = collect_units(data.times, np.abs(filled).max(axis=1).mean(axis=0))
+    # The first draw is the middle of the box, or the user's start: for a linear model any point will do.
+    draws = 1 if plan.is_linear and number == 0 else max(START_POLICY.draws, 2 * starts)
+    Q = draw_parameters(plan.problem, draws, units, rng)
+    if plan.start is not None and number == 0:
+        Q[0] = np.where(np.isnan(plan.start), Q[0], plan.start)
+    if draws > 1:
+        lanes = np.repeat(np.arange(sets), draws)
+        passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
+        passes.x[...] = to_groups(states[lanes], passes.width)
+        screened, value = WeakStarts(passes, problem, sigma[lanes]).improve(np.tile(Q, (sets, 1)), plan.linear, 1)
+        order = select_best(np.where(np.isfinite(value), value, 1e300).reshape(sets, draws), starts)
+        if plan.start is not None and number == 0:
+            order[:, -1] = 0
+        q = screened[(np.arange(sets)[:, None] * draws + order).ravel()]
+    else:
+        q = np.tile(Q, (sets, 1))
+    lanes = np.repeat(np.arange(sets), len(q) // sets)
+    passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
+    grouped = to_groups(states[lanes], passes.width)
+    passes.x[...] = grouped
+    q, _ = WeakStarts(passes, problem, sigma[lanes]).improve(q, np.ones(F, dtype=bool), START_POLICY.weak_steps)
+    if len(q) < sets * starts:
+        raise AssertionError("a linear model has one start")
+    return q, grouped
+
+
+def _start_hidden(
+    plan: BatchPlan, data: ChunkData, sigma: FloatArray, starts: int, rng: np.random.Generator, number: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return starts q `(sets starts, F)` whose forward solutions are nearest to the data, and these solutions."""
+    model, sets = plan.model, data.sets
+    shared = data.inputs is None or data.inputs[0].is_shared
+    measured = data.weights > 0
+    size = np.where(measured, np.abs(_to_natural(model, data.values)), 0.0).max(axis=(0, 1))
+    units = collect_units(data.times, size)
+    count = START_POLICY.shared_draws if shared else max(START_POLICY.draws, 2 * starts)
+    Q = draw_parameters(plan.problem, count, units, rng)
+    if plan.start is not None and number == 0:
+        Q[0] = np.where(np.isnan(plan.start), Q[0], plan.start)
+    level = np.exp(rng.uniform(-3, 3, size=(count, model.D))) * float(np.median(size[size > 0])) if (size > 0).any() else np.ones((count, model.D))  # fmt: skip  # noqa: E501
+    if shared:
+        predicted, states, q = _solve_draws(plan, data, Q, level, None)
+        w = (data.weights / sigma[:, None]).reshape(sets, -1)
+        y = (np.where(measured, data.values, 0.0)).reshape(sets, -1)
+        flat = predicted.reshape(count, -1)
+        good = find_finite(flat) & (np.abs(flat).max(axis=1) < 1e100)
+        flat = np.where(good[:, None], flat, 0.0)
+        # Σ w² (y - f)², multiplied out, for all datasets and draws at once.
+        misfit = (w**2 * y**2).sum(axis=1)[:, None] - 2 * (w**2 * y) @ flat.T + w**2 @ (flat**2).T
+        misfit = np.where(good, misfit, 1e300)
+        order = select_best(misfit, starts)
+        if plan.start is not None and number == 0:
+            order[:, -1] = 0
+        return q[order.ravel()], to_groups(states[order.ravel()], LANES_PER_GROUP if sets * starts > 1 else 1)
+    lanes = np.repeat(np.arange(sets), count)
+    part = data.select(lanes)
+    predicted, states, q = _solve_draws(plan, part, np.tile(Q, (sets, 1)), np.tile(level, (sets, 1)), part.inputs)
+    residual = np.where(part.weights > 0, (part.values - predicted) * part.weights, 0.0) / sigma[lanes][:, None]
+    misfit = np.sum(residual**2, axis=(1, 2))
+    misfit = np.where(np.isfinite(misfit), misfit, 1e300).reshape(sets, count)
+    order = (np.arange(sets)[:, None] * count + select_best(misfit, starts)).ravel()
+    return q[order], to_groups(states[order], LANES_PER_GROUP if sets * starts > 1 else 1)
+
+
+def _to_natural(model: LaneModel, values: FloatArray) -> FloatArray:
+    """Return values in natural units."""
+    return np.where(model.log_noise.astype(bool), np.exp(values), values)
+
+
+def _solve_draws(
+    plan: BatchPlan, data: ChunkData, Q: FloatArray, level: FloatArray, inputs: dict[int, LaneInputs] | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Solve the equations forward from draws; return predictions `(draws, S, K)`, states `(draws, N, D)` and draws."""
+    model, mesh = plan.model, plan.meshes[0]
+    if inputs is None:
+        inputs = data.inputs
+    count = len(Q)
+    empty = np.zeros((count, mesh.samples, model.K))
+    passes = LanePasses(model, mesh, None if inputs is None else inputs[0], empty, empty, LANES_PER_GROUP)
+    p, slope = plan.problem.expand(Q)
+    passes.set_point(p, slope, np.ones((count, model.K)))
+    begin, _ = passes.compute_initial(p)
+    free = model.free_initial
+    begin[:, free] = level[:, free]
+    passes.x[:, 0] = to_groups(begin, LANES_PER_GROUP)
+    passes.march()
+    predicted = average_samples(mesh, observe(model, passes))
+    if model.log_noise.any():
+        predicted = np.where(model.log_noise.astype(bool), np.log(np.maximum(predicted, 1e-300)), predicted)
+    return predicted, from_groups(passes.x, count), Q

@@ -1,0 +1,180 @@
+"""The test of the model in many lanes at once: autocorrelation of the residuals, and their size if σ is given.
+
+The statistic and its moments are those of `diagnostics.autocorrelation`, whose docstring derives them. What a fit
+absorbs of the noise is the range of the derivatives of the samples by the unknowns, which the engine has computed.
+Far in the tail, where the moments are too rough to decide, noise is drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..diagnostics.autocorrelation import MAX_LAGS, MIN_VALUES_OF_COLUMN, MIN_VALUES_PER_LAG, NULL_POLICY
+from ..diagnostics.goodness import MAX_MEAN_SQUARE_OF_ROUNDING
+from ..support.array_types import BoolArray, FloatArray
+
+
+@dataclass(frozen=True)
+class _DrawPolicy:
+    """Where the p-value by moments is replaced by a share of drawn noise. By judgement: near the levels that decide."""
+
+    above: float = 1e-6
+    """P-value by moments up to which a rejection is certain."""
+    below: float = 0.025
+    """P-value by moments from which the model is not rejected."""
+    draws: int = 1000
+    """Draws of a lane."""
+    min_beyond: int = 5
+    """Draws beyond the statistic for their share to be the p-value; with fewer a scaled χ² continues the tail."""
+
+
+POLICY = _DrawPolicy()
+"""The thresholds in use."""
+
+
+def _chi_square_tail(value: FloatArray, freedom: FloatArray | float) -> FloatArray:
+    """Compute `P(χ² > value)` elementwise."""
+    from scipy.special import gammaincc
+
+    return np.asarray(gammaincc(np.asarray(freedom) / 2, np.maximum(value, 0.0) / 2))
+
+
+def compute_p_values(
+    residuals: FloatArray, is_measured: BoolArray, absorbed: FloatArray, freedom: FloatArray, sigma_known: bool
+) -> FloatArray:
+    """Compute the p-value of the model in each lane; NaN where there are too few values.
+
+    Parameters
+    ----------
+    residuals : ndarray, (lanes, S, K)
+        In units of σ.
+    is_measured : ndarray of bool, (lanes, S, K)
+    absorbed : ndarray, (lanes, S, K, n)
+        Derivatives of the samples by the unknowns, in units of σ, orthonormal over the samples of a lane: a basis of
+        what the fit absorbs.
+    freedom : ndarray, (lanes,)
+        Values less fitted quantities.
+    sigma_known : bool
+        Whether σ was given.
+    """
+    lanes = len(residuals)
+    p = np.full(lanes, np.nan)
+    patterns, which = np.unique(is_measured.reshape(lanes, -1), axis=0, return_inverse=True)
+    which = which.ravel()
+    for k, pattern in enumerate(patterns):
+        chosen = np.flatnonzero(which == k)
+        p[chosen] = _test_pattern(residuals[chosen], pattern.reshape(is_measured.shape[1:]), absorbed[chosen])
+    if not sigma_known:
+        return p
+    with np.errstate(all="ignore"):
+        chi_square = np.sum(residuals**2, axis=(1, 2))
+        upper = _chi_square_tail(chi_square, freedom)
+        both_sides = np.where(freedom > 0, 2 * np.minimum(upper, 1 - upper), np.nan)
+        joined = np.where(np.isnan(p), both_sides, np.minimum(1.0, 2 * np.fmin(p, both_sides)))
+    # Residuals far below a given σ are rounding, and no pattern in them speaks against the model.
+    return np.where(chi_square < MAX_MEAN_SQUARE_OF_ROUNDING * freedom, 1.0, joined)
+
+
+def _test_pattern(e: FloatArray, is_measured: BoolArray, absorbed: FloatArray) -> FloatArray:
+    """Test lanes with the same missing values for autocorrelation.
+
+    Parameters
+    ----------
+    e : ndarray, (lanes, S, K)
+    is_measured : ndarray of bool, (S, K)
+    absorbed : ndarray, (lanes, S, K, n)
+    """
+    columns = []
+    for d, column in enumerate(is_measured.T):
+        rows = np.flatnonzero(column)
+        lags = min(MAX_LAGS, len(rows) // MIN_VALUES_PER_LAG) if len(rows) >= MIN_VALUES_OF_COLUMN else 0
+        if lags:
+            columns.append((d, rows, lags))
+    freedom = sum(lags for _, _, lags in columns)
+    if not freedom:
+        return np.full(len(e), np.nan)
+    parts = [e[:, rows, d] for d, rows, _ in columns]
+    Q, positive = _compute_statistics(parts, [lags for _, _, lags in columns])
+    p = _chi_square_tail(Q, freedom)
+    unclear = (p <= NULL_POLICY.certain_acceptance) & (
+        _chi_square_tail(positive, freedom) >= NULL_POLICY.certain_rejection
+    )
+    at = np.flatnonzero(unclear)
+    if len(at):
+        bases = [absorbed[at][:, rows, d] for d, rows, _ in columns]
+        p[at] = _compute_by_moments(Q[at], bases, [lags for _, _, lags in columns])
+        shortest = min(len(rows) for _, rows, _ in columns)
+        if shortest < NULL_POLICY.long_series:
+            drawn = at[(p[at] > POLICY.above) & (p[at] < POLICY.below)]
+            for lane in drawn:
+                p[lane] = _compute_by_draws(
+                    Q[lane], [absorbed[lane, rows, d] for d, rows, _ in columns], [lags for _, _, lags in columns]
+                )
+    return p
+
+
+def _compute_statistics(parts: list[FloatArray], lags: list[int]) -> tuple[FloatArray, FloatArray]:
+    """Compute Q `(lanes,)` of residuals `(lanes, n)` of each column, and Q from positive autocorrelation alone."""
+    total, positive = np.zeros(len(parts[0])), np.zeros(len(parts[0]))
+    for part, count in zip(parts, lags, strict=True):
+        n = part.shape[1]
+        power = np.maximum(np.einsum("ln,ln->l", part, part), np.finfo(float).tiny)
+        for k in range(1, count + 1):
+            rho = np.einsum("ln,ln->l", part[:, k:], part[:, :-k]) / power
+            weight = n * (n + 2) / (n - k)
+            total += weight * rho**2
+            positive += weight * np.maximum(rho, 0.0) ** 2
+    return total, positive
+
+
+def _compute_by_moments(Q: FloatArray, bases: list[FloatArray], lags: list[int]) -> FloatArray:
+    """Compute the p-value of Q `(lanes,)` from the bases `(lanes, n, m)` of each column."""
+    lanes, m = len(Q), bases[0].shape[2]
+    total = sum(lags)
+    white = np.zeros((lanes, total, total))
+    weights = np.zeros((lanes, total))
+    C = np.zeros((lanes, total, m, m))
+    row = 0
+    for part, count in zip(bases, lags, strict=True):
+        n = part.shape[1]
+        freedom = n - np.einsum("lnm,lnm->l", part, part)
+        moved = np.zeros((lanes, count, n, m))
+        for k in range(1, count + 1):
+            moved[:, k - 1, k:] += 0.5 * part[:, :-k]
+            moved[:, k - 1, :-k] += 0.5 * part[:, k:]
+            weights[:, row + k - 1] = n * (n + 2) / (n - k) / (freedom * (freedom + 2))
+        block = slice(row, row + count)
+        C[:, block] = np.matmul(part.transpose(0, 2, 1)[:, None], moved)
+        flat = moved.reshape(lanes, count, -1)
+        white[:, block, block] = np.diag(n - np.arange(1.0, count + 1)) - 4 * np.matmul(flat, flat.transpose(0, 2, 1))
+        row += count
+    flat = C.reshape(lanes, total, -1)
+    covariance = white + 2 * np.matmul(flat, C.transpose(0, 1, 3, 2).reshape(lanes, total, -1).transpose(0, 2, 1))
+    root, means = np.sqrt(weights), -np.trace(C, axis1=2, axis2=3)
+    scaled = covariance * (root[:, :, None] * root[:, None, :])
+    finite = np.isfinite(scaled).all(axis=(1, 2))
+    values, vectors = np.linalg.eigh(np.where(finite[:, None, None], scaled, np.eye(total)))
+    values = np.maximum(values, 1e-12)
+    shift = np.einsum("lij,li->lj", vectors, root * means) ** 2 / values
+    first, second, third = (
+        factor * np.sum(values**s * (1 + s * shift), axis=1) for s, factor in ((1, 1.0), (2, 2.0), (3, 8.0))
+    )
+    freedom = 8 * second**3 / third**2
+    p = _chi_square_tail((Q - first) * np.sqrt(2 * freedom / second) + freedom, freedom)
+    return np.where(finite, p, np.nan)
+
+
+def _compute_by_draws(Q: float, bases: list[FloatArray], lags: list[int]) -> float:
+    """Compute the p-value of Q by drawing noise and projecting it, for the bases `(n, m)` of each column."""
+    rng = np.random.default_rng(0)
+    noise = [rng.standard_normal((POLICY.draws, len(basis))) for basis in bases]
+    taken = np.sum([part @ basis for part, basis in zip(noise, bases, strict=True)], axis=0)
+    drawn, _ = _compute_statistics([part - taken @ basis.T for part, basis in zip(noise, bases, strict=True)], lags)
+    beyond = int(np.sum(drawn >= Q))
+    share = (beyond + 1) / (len(drawn) + 1)
+    if beyond >= POLICY.min_beyond:
+        return share
+    mean, variance = float(drawn.mean()), float(drawn.var())
+    return min(float(_chi_square_tail(np.array(2 * mean * Q / variance), 2 * mean**2 / variance)), share)

@@ -1,0 +1,411 @@
+"""Gauss–Newton iterations in all lanes at once.
+
+Each lane is one fit from one start. A step solves `(H + λ diag H) δ = g` inside the box, with H and g condensed to the
+fitted initial values and the free parameters (`passes`), and moves parameters and states together; the states need not
+obey the equations before the end.
+
+A step is judged by the sum of squares `½ Σ (r - ∂h s)²/σ²`, with the defects closed to first order: if the equations
+are linear in the states, this is the sum of squares of the exact solution at these parameters. A step that increases
+it is taken back, and the next one is damped, unless the step has closed at least half of all defects: where these are
+large, their effect is not linear. A step far below the standard errors is taken without this test.
+
+σ is estimated from the residuals after each step, once the defects hardly matter. Lanes that have converged, or failed,
+stand still until all have ended; every decision is a mask over the lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from ..parameters.priors import Priors
+from ..support.array_types import BoolArray, FloatArray, IntArray
+from .passes import LanePasses, Linearised, find_finite
+
+
+@dataclass(frozen=True)
+class _IterationPolicy:
+    """When lanes converge, and how steps are damped. All thresholds are by judgement."""
+
+    tolerance: float = 3e-4
+    """Root mean square of a step, in standard errors, below which it is the last one."""
+    max_steps: int = 60
+    """Steps of a lane, with those that are taken back."""
+    first_damping: float = 1e-3
+    """Damping after the first step that is taken back."""
+    damping_increase: float = 10.0
+    """Factor of the damping after each step that is taken back."""
+    damping_decrease: float = 5.0
+    """Divisor of the damping after each step that is kept."""
+    min_damping: float = 1e-6
+    """Damping below which there is none."""
+    max_damping: float = 1e10
+    """Damping beyond which a lane is stuck: no step decreases its sum of squares."""
+    slack: float = 1e-6
+    """Increase of the sum of squares, in units of log-likelihood, that is rounding."""
+    small_step: float = 0.02
+    """Root mean square of a step, in standard errors, below which it is not judged."""
+    closed_share: float = 0.05
+    """Change of the residuals by closing the defects, relative to the residuals, below which σ is estimated."""
+    closing_share: float = 0.5
+    """Share to which a step has to reduce the defects of every state to be kept although the residuals grow."""
+    sigma_tolerance: float = 1e-3
+    """Relative change of σ below which it has converged."""
+    max_log_step: float = 3.0
+    """Largest step of a parameter on a log scale."""
+    max_growth: float = 1e6
+    """Derivative of a state by an initial value above which condensing loses too many digits: the square of its growth
+    is the condition of H, so that some four digits are left there."""
+
+
+POLICY = _IterationPolicy()
+"""The thresholds in use."""
+MIN_RELATIVE_SIGMA = 1e-7
+"""Smallest σ relative to the spread of a column, as in `estimators.noise_level`."""
+
+
+class LaneEnd(IntEnum):
+    """How the iteration of a lane ended."""
+
+    RUNNING = 0
+    CONVERGED = 1
+    ITERATIONS = 2
+    STUCK = 3
+    NOT_FINITE = 4
+    DIVERGING = 5
+
+
+@dataclass(frozen=True)
+class LaneProblem:
+    """What the iteration has to know besides the passes.
+
+    Attributes
+    ----------
+    base : ndarray, (J,)
+        Values of the fixed parameters.
+    free : ndarray of int, (F,)
+    log : ndarray of bool, (J,)
+        Parameters on a log scale.
+    lower, upper : ndarray, (F,)
+        Bounds of the free parameters on the scale of the iteration.
+    prior : Priors, or None
+        On the scale of the iteration.
+    sigma : ndarray, (lanes, K), or None
+        σ of each column if it is given.
+    spread : ndarray, (lanes, K)
+        Standard deviation of each column.
+    """
+
+    base: FloatArray
+    free: IntArray
+    log: BoolArray
+    lower: FloatArray
+    upper: FloatArray
+    prior: Priors | None
+    sigma: FloatArray | None
+    spread: FloatArray
+
+    def expand(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return all parameters `(lanes, J)` in natural units, and the slopes `(lanes, F)` of the free ones, from q."""
+        p = np.tile(self.base, (len(q), 1))
+        log = self.log[self.free]
+        with np.errstate(over="ignore"):
+            natural = np.where(log, np.exp(q), q)
+        p[:, self.free] = natural
+        return p, np.where(log, natural, 1.0)
+
+    def compute_prior(self, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return penalty `(lanes,)`, gradient and Gauss–Newton diagonal `(lanes, F)` of the prior."""
+        zero = np.zeros_like(q)
+        if self.prior is None:
+            return np.zeros(len(q)), zero, zero.copy()
+        full = np.tile(self.base, (len(q), 1))
+        full[:, self.free] = q
+        rho, first, _ = self.prior.compute_residuals(full)
+        gradient, diagonal = np.zeros_like(full), np.zeros_like(full)
+        gradient[:, self.prior.index], diagonal[:, self.prior.index] = rho * first, first**2  # one prior a parameter
+        penalty = 0.5 * np.sum(rho**2, axis=1)
+        return np.where(np.isfinite(penalty), penalty, np.inf), gradient[:, self.free], diagonal[:, self.free]
+
+
+@dataclass(frozen=True)
+class LaneSolution:
+    """Where the lanes ended.
+
+    Attributes
+    ----------
+    q : ndarray, (lanes, F)
+        Free parameters on the scale of the iteration.
+    p : ndarray, (lanes, J)
+    sigma : ndarray, (lanes, K)
+    information : ndarray, (lanes, n, n)
+        Of the fitted initial values and the free parameters, with the prior.
+    objective : ndarray, (lanes,)
+        Minus the log-likelihood and the log-density of the prior, up to constants; infinite for lanes without solution.
+    squares : ndarray, (lanes, K)
+        Σ w² r² of each column.
+    end : ndarray of int, (lanes,)
+        A `LaneEnd` for each lane.
+    steps : ndarray of int, (lanes,)
+    at_lower, at_upper : ndarray of bool, (lanes, F)
+        Parameters at their bounds.
+    """
+
+    q: FloatArray
+    p: FloatArray
+    sigma: FloatArray
+    information: FloatArray
+    objective: FloatArray
+    squares: FloatArray
+    end: IntArray
+    steps: IntArray
+    at_lower: BoolArray
+    at_upper: BoolArray
+
+
+def solve_lanes(
+    passes: LanePasses, problem: LaneProblem, q: FloatArray, sigma: FloatArray, max_steps: int = POLICY.max_steps
+) -> LaneSolution:
+    """Iterate from parameters q `(lanes, F)`, first σ `(lanes, K)`, and the states of the passes.
+
+    Parameters
+    ----------
+    passes : LanePasses
+        Their states are moved to the solution.
+    problem : LaneProblem
+    q : ndarray, (lanes, F)
+    sigma : ndarray, (lanes, K)
+        Used as it is if `problem.sigma` is given.
+    max_steps : int
+    """
+    with np.errstate(all="ignore"):
+        return _Iteration(passes, problem, q, sigma).run(max_steps)
+
+
+class _Iteration:
+    """The state of the iteration of all lanes."""
+
+    def __init__(self, passes: LanePasses, problem: LaneProblem, q: FloatArray, sigma: FloatArray) -> None:
+        self.passes, self.problem = passes, problem
+        self.q = np.clip(q, problem.lower, problem.upper)
+        self.sigma = sigma.copy()
+        lanes = passes.lanes
+        self.end = np.zeros(lanes, dtype=np.int64)
+        self.steps = np.zeros(lanes, dtype=np.int64)
+        self.damping = np.zeros(lanes)
+        counts = np.count_nonzero(passes.weights, axis=1)
+        total = counts.sum(axis=1)
+        unknowns = passes.model.unknowns
+        # Each column loses its share of what is fitted, as in `estimators.noise_level`.
+        share = np.maximum(total - unknowns, 1) / np.maximum(total, 1)
+        self.freedom = np.maximum(counts * share[:, None], 1e-300)
+        self.counts = counts
+        self.sigma_settled = np.ones(lanes, dtype=bool) if problem.sigma is not None else np.zeros(lanes, dtype=bool)
+
+    def set_point(self) -> None:
+        """Pass the current parameters and σ on."""
+        p, slope = self.problem.expand(self.q)
+        self.passes.set_point(p, slope, self.sigma)
+
+    def compute_objective(self, squares: FloatArray) -> FloatArray:
+        """Return half the weighted sum of squares, with the prior, at the current σ, `(lanes,)`."""
+        value = 0.5 * np.sum(squares / self.sigma**2, axis=1) + self.problem.compute_prior(self.q)[0]
+        return np.where(np.isfinite(value), value, np.inf)
+
+    def estimate_sigma(self, lin: Linearised, running: BoolArray) -> None:
+        """Estimate σ in the lanes in which closing the defects hardly changes the residuals."""
+        if self.problem.sigma is not None:
+            return
+        ready = running & ~self.has_open_defects(lin)
+        floor = MIN_RELATIVE_SIGMA * self.problem.spread
+        new = np.maximum(np.sqrt(lin.closed_squares / self.freedom), floor)
+        new = np.where(self.counts > 0, new, self.sigma)
+        settled = (np.abs(new / self.sigma - 1) < POLICY.sigma_tolerance).all(axis=1)
+        self.sigma_settled = np.where(ready, settled, np.where(running, False, self.sigma_settled))
+        self.sigma = np.where(ready[:, None], new, self.sigma)
+
+    def has_open_defects(self, lin: Linearised) -> BoolArray:
+        """Return True for lanes, `(lanes,)`, in which closing the defects would change the residuals much."""
+        change = np.abs(lin.closed_squares - lin.squares).sum(axis=1)
+        return np.asarray(~(change <= POLICY.closed_share * lin.squares.sum(axis=1)))
+
+    def solve_step(self, lin: Linearised) -> tuple[FloatArray, FloatArray]:
+        """Return the step δ `(lanes, n)` inside the box, and its root mean square in standard errors."""
+        problem, Q = self.problem, len(self.passes.model.free_initial)
+        _, gradient, diagonal = problem.compute_prior(self.q)
+        H, g = lin.H.copy(), lin.g.copy()
+        n = H.shape[1]
+        index = np.arange(Q, n)
+        H[:, index, index] += diagonal
+        g[:, Q:] -= gradient
+        low = np.concatenate([np.full((len(g), Q), -np.inf), problem.lower - self.q], axis=1)
+        high = np.concatenate([np.full((len(g), Q), np.inf), problem.upper - self.q], axis=1)
+        on_log = problem.log[problem.free]
+        low[:, Q:] = np.where(on_log, np.maximum(low[:, Q:], -POLICY.max_log_step), low[:, Q:])
+        high[:, Q:] = np.where(on_log, np.minimum(high[:, Q:], POLICY.max_log_step), high[:, Q:])
+        delta = solve_in_box(H, g, self.damping, low, high)
+        size = np.sqrt(np.maximum(np.einsum("li,lij,lj->l", delta, H, delta), 0.0) / n)
+        return delta, size
+
+    def run(self, max_steps: int) -> LaneSolution:
+        """Iterate until all lanes have ended."""
+        passes = self.passes
+        self.set_point()
+        lin = passes.linearise()
+        objective = self.compute_objective(lin.closed_squares)
+        self.end[~find_finite(lin.g) | ~np.isfinite(objective)] = LaneEnd.NOT_FINITE
+        for _ in range(max_steps):
+            running = self.end == LaneEnd.RUNNING
+            if not running.any():
+                break
+            delta, size = self.solve_step(lin)
+            bad = running & ~find_finite(delta)
+            self.end[bad] = LaneEnd.STUCK
+            running &= ~bad
+            delta[~running] = 0.0
+            undamped = self.damping <= POLICY.first_damping
+            last = running & (size <= POLICY.tolerance) & undamped & self.sigma_settled
+            old_x, old_q = passes.x.copy(), self.q.copy()
+            Q = len(passes.model.free_initial)
+            passes.move(delta, running.astype(float))
+            self.q = np.clip(self.q + delta[:, Q:], self.problem.lower, self.problem.upper)
+            self.steps += running
+            self.set_point()
+            groups = np.unique(np.flatnonzero(running) // passes.width)
+            new = passes.linearise(groups)
+            objective = self.compute_objective(lin.closed_squares)
+            trial = self.compute_objective(new.closed_squares)
+            finite = find_finite(new.g) & np.isfinite(trial)
+            small = size <= POLICY.small_step
+            allowed = objective + POLICY.slack * np.maximum(1.0, np.abs(objective) * 1e-3)
+            # Far from a solution the defects are too large for a linear estimate of what closing them does.
+            closes = (new.defects <= POLICY.closing_share * lin.defects).all(axis=1) & self.has_open_defects(lin)
+            kept = finite & (small | closes | (trial <= allowed))
+            rejected = running & ~kept
+            if rejected.any():
+                self._take_back(rejected, old_x, old_q)
+            accepted = running & kept
+            self.damping[accepted] /= POLICY.damping_decrease
+            self.damping[self.damping < POLICY.min_damping] = 0.0
+            if rejected.any():
+                self.set_point()
+                again = np.unique(np.flatnonzero(rejected) // passes.width)
+                new = passes.linearise(again)
+            self.end[rejected & (self.damping > POLICY.max_damping)] = LaneEnd.STUCK
+            self.end[accepted & last] = LaneEnd.CONVERGED
+            lin = new
+            self.estimate_sigma(lin, self.end == LaneEnd.RUNNING)
+        self.end[self.end == LaneEnd.RUNNING] = LaneEnd.ITERATIONS
+        return self._finish(lin)
+
+    def _take_back(self, rejected: BoolArray, old_x: FloatArray, old_q: FloatArray) -> None:
+        """Return to the last point in some lanes, and raise their damping."""
+        passes = self.passes
+        mask = np.zeros(passes.groups * passes.width, dtype=bool)
+        mask[: passes.lanes] = rejected
+        at = mask.reshape(passes.groups, 1, 1, passes.width)
+        np.copyto(passes.x, old_x, where=at)
+        self.q[rejected] = old_q[rejected]
+        raised = np.maximum(self.damping * POLICY.damping_increase, POLICY.first_damping)
+        self.damping = np.where(rejected, raised, self.damping)
+
+    def _finish(self, lin: Linearised) -> LaneSolution:
+        """Collect the results; a lane whose states diverge too fast has no solution."""
+        problem, Q = self.problem, len(self.passes.model.free_initial)
+        diverging = (self.end == LaneEnd.CONVERGED) & ~(lin.growth <= POLICY.max_growth)
+        self.end[diverging] = LaneEnd.DIVERGING
+        p, _ = problem.expand(self.q)
+        H = lin.H.copy()
+        index = np.arange(Q, H.shape[1])
+        H[:, index, index] += problem.compute_prior(self.q)[2]
+        value = self.compute_objective(lin.squares) + np.sum(self.counts * np.log(self.sigma), axis=1)
+        value = np.where(np.isfinite(value) & (self.end != LaneEnd.NOT_FINITE), value, np.inf)
+        return LaneSolution(
+            q=self.q,
+            p=p,
+            sigma=self.sigma,
+            information=H,
+            objective=value,
+            squares=lin.squares,
+            end=self.end,
+            steps=self.steps,
+            at_lower=self.q <= problem.lower,
+            at_upper=self.q >= problem.upper,
+        )
+
+
+def solve_in_box(H: FloatArray, g: FloatArray, damping: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Minimise `½ δᵀ(H + λ diag H) δ - gᵀδ` with `low <= δ <= high`, in each lane.
+
+    Unknowns whose step leaves the box are held at its side, and the others are solved for again; one whose gradient
+    then points inwards is released once.
+
+    Parameters
+    ----------
+    H : ndarray, (lanes, n, n)
+    g : ndarray, (lanes, n)
+    damping : ndarray, (lanes,)
+    low, high : ndarray, (lanes, n)
+
+    Returns
+    -------
+    ndarray, (lanes, n)
+        NaN in lanes whose matrix is singular.
+    """
+    lanes, n = g.shape
+    diagonal = np.maximum(np.einsum("lii->li", H), np.finfo(float).tiny)
+    # Scaled to a unit diagonal: parameters differ by orders of magnitude.
+    d = np.sqrt(diagonal)
+    scaled = H / (d[:, :, None] * d[:, None, :])
+    index = np.arange(n)
+    scaled[:, index, index] = 1.0 + damping[:, None] + RIDGE
+    b, lower, upper = g / d, low * d, high * d
+    delta = _solve_symmetric(scaled, b)
+    held = np.zeros((lanes, n), dtype=bool)
+    todo = np.flatnonzero(((delta < lower) | (delta > upper)).any(axis=1))
+    for attempt in range(2 * n):
+        if not len(todo):
+            break
+        part = delta[todo]
+        outside = (part < lower[todo]) | (part > upper[todo])
+        held[todo] |= outside
+        fixed = held[todo]
+        part = np.where(fixed, np.clip(part, lower[todo], upper[todo]), 0.0)
+        A = np.where(fixed[:, :, None] | fixed[:, None, :], 0.0, scaled[todo])
+        A[:, index, index] = np.where(fixed, 1.0, scaled[todo][:, index, index])
+        rhs = b[todo] - np.einsum("lij,lj->li", scaled[todo], part)
+        part = np.where(fixed, part, _solve_symmetric(A, np.where(fixed, 0.0, rhs)))
+        delta[todo] = part
+        again = ((part < lower[todo]) | (part > upper[todo])).any(axis=1)
+        if attempt < n:
+            # At the side of the box, the slope of the objective has to point out of it.
+            slope = b[todo] - np.einsum("lij,lj->li", scaled[todo], part)
+            inward = fixed & (((part <= lower[todo]) & (slope > 0)) | ((part >= upper[todo]) & (slope < 0)))
+            inward &= upper[todo] > lower[todo]
+            if attempt == 0:
+                held[todo] &= ~inward
+                again |= inward.any(axis=1)
+        todo = todo[again & find_finite(part)]
+    return np.asarray(np.clip(delta, lower, upper) / d)
+
+
+RIDGE = 1e-14
+"""Added to the unit diagonal of the scaled matrix: an unknown without any effect stays where it is. By judgement."""
+
+
+def _solve_symmetric(A: FloatArray, b: FloatArray) -> FloatArray:
+    """Solve `A z = b` in each lane; NaN where A is singular or not finite."""
+    finite = find_finite(A) & find_finite(b)
+    safe = np.where(finite[:, None, None], A, np.eye(A.shape[1]))
+    try:
+        z = np.linalg.solve(safe, np.where(finite[:, None], b, 0.0)[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        z = np.full_like(b, np.nan)
+        for k in np.flatnonzero(finite):
+            try:
+                z[k] = np.linalg.solve(safe[k], b[k])
+            except np.linalg.LinAlgError:
+                continue
+    return np.where(finite[:, None], z, np.nan)

@@ -1,0 +1,258 @@
+"""Starts of many fits: draws of the parameters, screened by what they cost almost nothing to be judged by.
+
+If every state is measured, a draw is judged by its weak residual on a few windows of the data, after one Gauss–Newton
+step in the parameters in which the model is linear; the best ones are improved by weak least squares. Their states are
+the data. Otherwise the equations are solved forward from each draw, and the best ones are those nearest to the data.
+Where all lanes share inputs and doses, one set of forward solutions serves all datasets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..estimators.start_points import map_to_bounds
+from ..support.array_types import BoolArray, FloatArray, IntArray
+from .lane_iteration import LaneProblem, solve_in_box
+from .lane_plan import LaneMesh, LaneModel
+from .passes import LanePasses, from_groups, to_groups
+
+
+@dataclass(frozen=True)
+class _StartPolicy:
+    """How many draws and windows there are. By judgement; docs/solvers.md has what they cost."""
+
+    draws: int = 48
+    """Draws of a dataset, where every state is measured and the model is not linear in its parameters."""
+    shared_draws: int = 512
+    """Draws that all datasets share, where states are hidden."""
+    windows: int = 48
+    """Windows of the weak residual, at most."""
+    radii: tuple[float, float] = (8.0, 0.08)
+    """Radius of a window: the larger of this number of samples and this share of the series; at most a third of it."""
+    weak_steps: int = 12
+    """Steps of weak least squares."""
+    weak_damping: float = 1e-3
+    """First damping of a step that is taken back."""
+    settled: float = 1e-4
+    """Relative decrease of the weak residual below which weak least squares ends."""
+
+
+POLICY = _StartPolicy()
+"""The numbers in use."""
+
+
+def fill_missing(times: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Interpolate missing values `(lanes, S, K)` in time; columns without any value become zero."""
+    filled = values.copy()
+    missing = weights <= 0
+    for lane, column in zip(*np.nonzero(missing.any(axis=1)), strict=True):
+        gone = missing[lane, :, column]
+        if gone.all():
+            filled[lane, :, column] = 0.0
+        else:
+            filled[lane, gone, column] = np.interp(times[gone], times[~gone], values[lane, ~gone, column])
+    return filled
+
+
+def estimate_sigma(
+    times: FloatArray, values: FloatArray, weights: FloatArray, spread: FloatArray, share: float, min_values: int
+) -> FloatArray:
+    """Estimate σ `(lanes, K)` from the data alone, by divided differences that remove what is smooth.
+
+    Parameters
+    ----------
+    times : ndarray, (S,)
+    values, weights : ndarray, (lanes, S, K)
+    spread : ndarray, (lanes, K)
+        An upper limit; `share` of it is taken where there are fewer than `min_values` differences.
+    """
+    points = min(6, len(times) - 1)
+    if points < 3:
+        return share * spread
+    windows = np.lib.stride_tricks.sliding_window_view
+    t = windows(times, points)
+    gaps = (t[:, :, None] - t[:, None, :]) / (t[:, -1:, None] - t[:, :1, None])
+    gaps[:, np.arange(points), np.arange(points)] = 1.0
+    c = 1.0 / gaps.prod(axis=2)
+    x, w = windows(values, points, axis=1), windows(weights, points, axis=1)
+    good = (w > 0).all(axis=-1)
+    with np.errstate(all="ignore"):
+        variance = np.einsum("np,lnkp->lnk", c**2, 1.0 / w**2)
+        filtered = np.where(good, np.einsum("np,lnkp->lnk", c, x) ** 2 / variance, 0.0)
+    counts = good.sum(axis=1)
+    sigma = np.sqrt(filtered.sum(axis=1) / np.maximum(counts, 1))
+    return np.where((counts >= min_values) & (sigma > 0), np.minimum(sigma, spread), share * spread)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Test functions on the nodes of a mesh, with the weights of the trapezoidal rule.
+
+    Attributes
+    ----------
+    phi, slope : ndarray, (windows, N)
+        Values, and derivatives in time.
+    """
+
+    phi: FloatArray
+    slope: FloatArray
+
+    @classmethod
+    def build(cls, times: FloatArray) -> _Windows:
+        """Build bumps `(1 - s²)⁴`, evenly spread over the series."""
+        steps = np.diff(times)
+        weights = np.concatenate([[0.0], steps]) / 2 + np.concatenate([steps, [0.0]]) / 2
+        span = times[-1] - times[0]
+        typical = float(np.median(steps[steps > 0]))
+        radius = min(max(POLICY.radii[0] * typical, POLICY.radii[1] * span), span / 3)
+        count = int(np.clip(2 * span / radius, 8, POLICY.windows))
+        centres = np.linspace(times[0] + radius, times[-1] - radius, count)
+        s = (times - centres[:, None]) / radius
+        inside = np.maximum(1 - s**2, 0.0)
+        return cls(inside**4 * weights, -8 * s * inside**3 / radius * weights)
+
+
+class WeakStarts:
+    """Weak least squares in lanes, for data in which every state is measured.
+
+    Parameters
+    ----------
+    passes : LanePasses
+        Their states are the data.
+    problem : LaneProblem
+    scale : ndarray, (lanes, D)
+        σ of each state, by which the weak residuals are weighted.
+    """
+
+    def __init__(self, passes: LanePasses, problem: LaneProblem, scale: FloatArray) -> None:
+        self.passes, self.problem = passes, problem
+        self.windows = _Windows.build(passes.mesh.times)
+        norm = np.sqrt(np.sum(self.windows.slope**2, axis=1))
+        G, N, D, W = passes.x.shape
+        self.weight = 1.0 / norm[None, :, None] / scale[:, None, :]
+        left = np.matmul(self.windows.slope, passes.x.reshape(G, N, D * W)).reshape(G, -1, D, W)
+        self.left = from_groups(left, passes.lanes)
+
+    def compute(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Compute weak residuals `(lanes, rows)` and their derivatives `(lanes, rows, F)` at q `(lanes, F)`."""
+        passes, model = self.passes, self.passes.model
+        p, slope = self.problem.expand(q)
+        passes.p = to_groups(p, passes.width)
+        rows = passes.evaluate()
+        G, N, outputs, W = rows.shape
+        summed = np.matmul(self.windows.phi, rows.reshape(G, N, outputs * W)).reshape(G, -1, outputs, W)
+        tensors = from_groups(summed, passes.lanes)
+        nf, nA = len(model.value_row), len(model.by_state)
+        r = self.left.copy()
+        r[:, :, model.value_row] += tensors[:, :, :nf]
+        jacobian = np.zeros((passes.lanes, r.shape[1], model.D * model.F))
+        jacobian[:, :, model.by_parameter] = tensors[:, :, nf + nA :]
+        jacobian = jacobian.reshape(*r.shape, model.F) * slope[:, None, None, :] * self.weight[..., None]
+        return (r * self.weight).reshape(passes.lanes, -1), jacobian.reshape(passes.lanes, -1, model.F)
+
+    def improve(self, q: FloatArray, moving: BoolArray, steps: int) -> tuple[FloatArray, FloatArray]:
+        """Run Gauss–Newton steps in some parameters.
+
+        Parameters
+        ----------
+        q : ndarray, (lanes, F)
+        moving : ndarray of bool, (F,)
+        steps : int
+
+        Returns
+        -------
+        q : ndarray, (lanes, F)
+        value : ndarray, (lanes,)
+            Sum of the squared weak residuals, with the prior; infinite where they are not finite.
+        """
+        problem = self.problem
+        with np.errstate(all="ignore"):
+            r, jacobian = self.compute(q)
+            value = self._sum(r, q)
+            damping = np.zeros(len(q))
+            active = np.isfinite(value)
+            for _ in range(steps):
+                if not active.any() or not moving.any():
+                    break
+                H = np.matmul(jacobian.transpose(0, 2, 1), jacobian)
+                g = -np.matmul(jacobian.transpose(0, 2, 1), r[:, :, None])[:, :, 0]
+                _, gradient, diagonal = problem.compute_prior(q)
+                index = np.arange(q.shape[1])
+                H[:, index, index] += diagonal
+                g -= gradient
+                low = np.where(moving, problem.lower - q, 0.0)
+                high = np.where(moving, problem.upper - q, 0.0)
+                delta = solve_in_box(H, g, damping + 1e-12, low, high)
+                delta = np.where(active[:, None] & np.isfinite(delta), delta, 0.0)
+                trial = np.clip(q + delta, problem.lower, problem.upper)
+                r_trial, jacobian_trial = self.compute(trial)
+                value_trial = self._sum(r_trial, trial)
+                better = value_trial < value
+                settled = better & (value - value_trial <= POLICY.settled * value)
+                q = np.where(better[:, None], trial, q)
+                r = np.where(better[:, None], r_trial, r)
+                jacobian = np.where(better[:, None, None], jacobian_trial, jacobian)
+                value = np.where(better, value_trial, value)
+                damping = np.where(better, damping / 10, np.maximum(damping * 10, POLICY.weak_damping))
+                active &= ~settled & (damping < 1e6)
+        return q, value
+
+    def _sum(self, r: FloatArray, q: FloatArray) -> FloatArray:
+        """Return half the sum of squares with the prior, `(lanes,)`; infinite where it is not finite."""
+        value = 0.5 * np.sum(r**2, axis=1) + self.problem.compute_prior(q)[0]
+        return np.where(np.isfinite(value), value, np.inf)
+
+
+def draw_parameters(problem: LaneProblem, count: int, units: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw parameters on the scale of the iteration, `(count, F)`: stratified in their bounds, or over natural units.
+
+    Parameters
+    ----------
+    problem : LaneProblem
+    count : int
+    units : ndarray, (units,)
+        Natural units of parameters without bounds.
+    rng : numpy.random.Generator
+    """
+    F = len(problem.free)
+    log = problem.log[problem.free]
+    with np.errstate(over="ignore"):
+        lower, upper = (np.where(log, np.exp(side), side) for side in (problem.lower, problem.upper))
+    shares = (np.array([rng.permutation(count) for _ in range(F)]).T + rng.uniform(size=(count, F))) / count
+    every_other = np.arange(count)[:, None] % 2 == 1
+    natural = map_to_bounds(lower, upper, shares, rng.choice(units, size=shares.shape), decades=every_other)
+    with np.errstate(all="ignore"):
+        q = np.where(log, np.log(natural), natural)
+    return np.clip(np.where(np.isfinite(q), q, 0.0), problem.lower, problem.upper)
+
+
+def collect_units(times: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return natural units for a parameter without bounds: one, sizes of the data, the time span, and quotients."""
+    span = float(times[-1] - times[0])
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    return np.array([1.0, span, 1 / span, *sizes, *(1 / sizes), *(sizes / span)])
+
+
+def select_best(values: FloatArray, count: int) -> IntArray:
+    """Return the indices of the `count` smallest values of each row, `(rows, count)`, the smallest first."""
+    part = np.argpartition(values, min(count, values.shape[1]) - 1, axis=1)[:, :count]
+    order = np.argsort(np.take_along_axis(values, part, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(part, order, axis=1)
+
+
+def average_samples(mesh: LaneMesh, values: FloatArray) -> FloatArray:
+    """Return the measured values `(lanes, S, K)` of samples from observables at the nodes, `(lanes, N, K)`."""
+    result = np.zeros((len(values), mesh.samples, values.shape[2]))
+    for (node, sample, _), weight in zip(mesh.entries.tolist(), mesh.entry_weights.tolist(), strict=True):
+        result[:, sample] += weight * values[:, node]
+    return result
+
+
+def observe(model: LaneModel, passes: LanePasses) -> FloatArray:
+    """Return the observables at the nodes of all lanes, `(lanes, N, K)`, in natural units."""
+    from .passes import _flatten
+
+    values = passes._run(model.h, _flatten(passes.x), passes.mesh.times, 1)[:, : model.K]
+    return np.moveaxis(values, -1, 0)[: passes.lanes]
