@@ -218,12 +218,14 @@ def _read_compressed(path: Path) -> bytes:
     return raw
 
 
-def split_rows(path: Path) -> tuple[list[tuple[int, list[str]]], str, tuple[str, ...]]:
+def split_rows(path: Path, keep_empty: bool = False) -> tuple[list[tuple[int, list[str]]], str, tuple[str, ...]]:
     """Read the cells of a text table, compressed or not.
 
     Parameters
     ----------
     path : Path
+    keep_empty : bool
+        Whether a row of empty cells counts, because each row is a dataset; a line without any cell never does.
 
     Returns
     -------
@@ -237,13 +239,14 @@ def split_rows(path: Path) -> tuple[list[tuple[int, list[str]]], str, tuple[str,
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror or error}.") from None
     text, notes = _decode_bytes(raw, path)
-    kept = [(n, line) for n, line in enumerate(io.StringIO(text), 1) if line.strip() and not line.startswith("#")]
+    blank = " \r\n" if keep_empty else None  # a line of tabs is a row of empty cells
+    kept = [(n, line) for n, line in enumerate(io.StringIO(text), 1) if line.strip(blank) and not line.startswith("#")]
     header = kept[0][1] if kept else ""
     separator = max(",;\t", key=header.count)
     reader = csv.reader((line for _, line in kept), delimiter=separator)
     try:
         # A quoted cell may extend over several lines: `line_num` is the last line of the row.
-        rows = [(kept[reader.line_num - 1][0], row) for row in reader if any(map(str.strip, row))]
+        rows = [(kept[reader.line_num - 1][0], row) for row in reader if keep_empty or any(map(str.strip, row))]
     except csv.Error as error:
         raise DataError(f"{path}, line {kept[reader.line_num - 1][0]}: {error}.") from None
     if len(rows) < 2:

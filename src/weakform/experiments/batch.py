@@ -204,7 +204,6 @@ def fit_batch(
                 singly = singly[: 0 if interrupted else limit]
         fits = _SingleFits(model, source, settings, free_names, scheduler)
         interrupted = fits.run(progress, singly) or interrupted
-    progress.write()
     if interrupted:
         missing = int(np.sum(result.status == STATUSES.index(Status.INTERRUPTED)))
         resume = "" if checkpoint is None else " The same call continues from the checkpoint."
@@ -476,7 +475,7 @@ def _read_arguments(
             f"times must be finite and increase; at position {bad} they are "
             f"{', '.join(f'{v:g}' for v in t[bad : bad + 2])}. Sort them, and join repeated measurements."
         )
-    values = Y if isinstance(Y, np.ndarray) and Y.dtype.kind == "f" else _to_numbers(Y, "Y")
+    values = Y if isinstance(Y, np.ndarray) and Y.dtype.kind in "fiu" else _to_numbers(Y, "Y")
     columns = len(names) if names is not None else len(model.states)
     if columns == 0:
         raise DataError("names is empty; give the state or observable that each column measures.")
@@ -692,9 +691,9 @@ def _fit_chunks(
             bar.update()
     except KeyboardInterrupt:
         progress.mark_interrupted()  # an interrupt may come while a result is copied
-        progress.write()
         return True
     finally:
+        progress.write()  # after an error as well
         bar.close()
     return False
 
@@ -850,9 +849,9 @@ class _SingleFits:
                     done += 1
                     bar.update()
         except KeyboardInterrupt:
-            progress.write()
             return True
         finally:
+            progress.write()
             bar.close()
         return False
 

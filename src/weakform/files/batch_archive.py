@@ -229,9 +229,9 @@ def read_archive(path: str | Path, what: str) -> dict[str, Any]:
     """
     refuse_devices(Path(path), DataError)
     try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.lib.npyio.NpzFile):
-            with archive:
+        with Path(path).open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.lib.npyio.NpzFile):
                 return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror or error}.") from None
@@ -265,12 +265,14 @@ def load_batch(path: str | Path) -> BatchResult:
             f"Only .npz files hold all results and can be loaded; received {Path(path).name!r}. Read a .nc file with "
             "xarray.open_dataset, and a table with pandas."
         )
-    arrays = read_archive(path, "a file of results")
+    arrays, hint = read_archive(path, "a file of results"), ""
     try:
         header = json.loads(str(arrays["header"]))
+        if "checkpoint" in header:
+            hint = "; it is a checkpoint, from which fit_batch continues with checkpoint=..."
         version, writer = header["format"], header["weakform"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise DataError(f"{path} is not a file of results: it has no header ({error}).") from None
+        raise DataError(f"{path} is not a file of results{hint or f': it has no header ({error})'}.") from None
     if version != FORMAT_VERSION:
         raise DataError(
             f"{path} has format {version!r}; weakform {__version__} reads format {FORMAT_VERSION}. It was written by "

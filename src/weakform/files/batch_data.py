@@ -10,11 +10,19 @@ import numpy as np
 
 from ..support.array_types import BoolArray, FloatArray
 from ..support.errors import DataError
+from ..support.whole_numbers import refuse_devices
 from ..support.wording import list_names, suggest_name
 from .table_for_model import list_columns
 
 if TYPE_CHECKING:
     from .model_file import ModelFile
+
+
+NUMBER_KINDS = "fiu"
+"""Kinds of types of real numbers, as NumPy's letters: floating, signed and unsigned."""
+
+_NPY_MAGIC = b"\x93NUMPY"
+"""First bytes of an array in NumPy's format."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ def choose_names(file: ModelFile, names: tuple[str, ...] | None, location: str) 
     return tuple(name for name in measurable if name not in file.model.hidden)
 
 
-def read_array(path: str | Path, what: str) -> Any:
+def read_array(path: str | Path, what: str, kinds: str = NUMBER_KINDS) -> Any:
     """Read an array (`.npy`) as a memory map, without pickle.
 
     Parameters
@@ -133,25 +141,31 @@ def read_array(path: str | Path, what: str) -> Any:
     path : str or Path
     what : str
         What it holds, for messages.
+    kinds : str
+        Kinds of types that are accepted, as NumPy's letters.
 
     Returns
     -------
     ndarray
-        Of real numbers.
     """
+    refuse_devices(Path(path), DataError)
+    damaged = f"{path} is not an array of numbers (.npy), or it is damaged"
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        with Path(path).open("rb") as file:
+            magic = file.read(len(_NPY_MAGIC))
+        array = np.load(path, mmap_mode="r", allow_pickle=False) if magic == _NPY_MAGIC else None
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, EOFError) as error:
-        raise DataError(f"{path} is not an array of numbers (.npy), or it is damaged: {error}.") from None
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{path} is an archive of several arrays; name it with the ending .npz.")
-    return check_numbers(array, f"{path}: {what}")
+        raise DataError(f"{damaged}: {error}.") from None
+    if array is None:
+        hint = " An archive of several arrays has the ending .npz." if magic.startswith(b"PK") else ""
+        raise DataError(f"{damaged}.{hint}")
+    return check_numbers(array, f"{path}: {what}", kinds)
 
 
-def check_numbers(array: Any, what: str) -> Any:
+def check_numbers(array: Any, what: str, kinds: str = NUMBER_KINDS) -> Any:
     """Return an array of real numbers unchanged; refuse text, complex numbers, dates and objects."""
-    if getattr(array, "dtype", None) is None or array.dtype.kind not in "fiu":
+    if getattr(array, "dtype", None) is None or array.dtype.kind not in kinds:
         raise DataError(f"{what} must be real numbers; received the type {getattr(array, 'dtype', type(array))}.")
     return array

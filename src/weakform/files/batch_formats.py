@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .model_file import ModelFile
 
 COLUMN_DIMENSIONS = ("column", "columns", "channel", "channels", "observable", "state", "variable")
-"""Names of the dimension of a NetCDF variable that holds the measured columns. Another name is one as well, if its
-coordinate lists names of the model."""
+"""Names of a last dimension, after time, that holds the measured columns. Elsewhere they are axes of the datasets, such
+as the columns of a plate. A dimension whose coordinate lists names of the model holds the measured columns, too."""
 _NETCDF3_MAGIC = b"CDF"
 """First bytes of the classic formats of NetCDF, which SciPy reads; the others are HDF5."""
 _RESERVED_ARRAYS = ("times", "Y", "names", "sigma", "weights")
@@ -36,7 +36,6 @@ _RESERVED_ARRAYS = ("times", "Y", "names", "sigma", "weights")
 
 def _read_npy(file: ModelFile, path: Path, names: tuple[str, ...] | None) -> BatchData:
     """Read one array, as a memory map."""
-    refuse_devices(path, DataError)
     return BatchData(str(path), read_array(path, "the data"), choose_names(file, names, str(path)))
 
 
@@ -126,7 +125,7 @@ def _read_text(file: ModelFile, path: Path, names: tuple[str, ...] | None) -> Ba
     """Read a text table with one row for each dataset; columns whose names are numbers are the times."""
     refuse_devices(path, DataError)
     chosen = _choose_single_name(file, names, str(path))
-    rows, separator, notes = split_rows(path)
+    rows, separator, notes = split_rows(path, keep_empty=True)
     line, header = rows[0][0], [name.strip() for name in rows[0][1]]
     if len(header) > MAX_COLUMN_COUNT:
         raise DataError(f"{path} has {len(header):,} columns; at most {MAX_COLUMN_COUNT:,} are read.")
@@ -338,14 +337,7 @@ class _NetcdfReader:
 
     def _read_single(self, variable: Any) -> tuple[tuple[str, ...], Any, tuple[str, ...]]:
         """Return measured names, values and dimensions of the datasets of one variable."""
-        measurable = list_measurable(self.file)
-        column = None
-        listed: tuple[str, ...] | None = None
-        for name in map(str, variable.dims):
-            words = tuple(map(str, variable.coords[name].values)) if name in variable.coords else ()
-            if name != self.time and (name in COLUMN_DIMENSIONS or (words and set(words) <= set(measurable))):
-                column = name
-                listed = words or None
+        column, listed = self._find_column(variable)
         dims = tuple(str(name) for name in variable.dims if name not in (self.time, column))
         if column is None:
             names = _choose_single_name(self.file, self.names, f"{self.location}: {variable.name}")
@@ -354,6 +346,19 @@ class _NetcdfReader:
             variable = variable.isel({column: [listed.index(name) for name in self.names]})
         names = choose_names(self.file, self.names or listed, self.location)
         return names, self._take(variable, (*dims, self.time, column)), dims
+
+    def _find_column(self, variable: Any) -> tuple[str | None, tuple[str, ...] | None]:
+        """Return the dimension of the measured columns, if there is one, and the names in its coordinate."""
+        measurable = set(list_measurable(self.file))
+        dims = [str(name) for name in variable.dims]
+        for name in dims:
+            has_words = name in variable.coords and variable.coords[name].dtype.kind in "OUT"
+            words = tuple(map(str, variable.coords[name].values)) if has_words else ()
+            is_named = bool(words) and set(words) <= measurable
+            is_last = dims[-2:] == [self.time, name] and name in COLUMN_DIMENSIONS
+            if name != self.time and (is_named or is_last):
+                return name, words or None
+        return None, None
 
     def _stack(self, by_name: dict[str, str]) -> tuple[tuple[str, ...], Any, tuple[str, ...]]:
         """Return measured names, values and dimensions of the datasets of one variable for each name."""
@@ -385,9 +390,11 @@ class _NetcdfReader:
         if name not in self.dataset.data_vars or name in labels.values():
             return None
         variable = self.dataset[name]
-        column = [str(dim) for dim in variable.dims if dim in COLUMN_DIMENSIONS]
-        if column and axes[-1] == "":
-            axes = (*axes[:-1], column[0])
+        column, _ = self._find_column(variable)
+        if column is None:
+            column = next((str(dim) for dim in variable.dims if dim in COLUMN_DIMENSIONS and dim not in axes), None)
+        if column is not None and axes[-1] == "":
+            axes = (*axes[:-1], column)
         return self._take(variable, axes)
 
     def _read_inputs(self, dims: tuple[str, ...], shape: tuple[int, ...]) -> dict[str, Any]:

@@ -23,13 +23,15 @@ from ..support.array_types import FloatArray
 from ..support.errors import DataError
 from ..support.wording import list_names, suggest_name
 from .batch_archive import get_ending
-from .batch_data import BatchData, read_array
+from .batch_data import NUMBER_KINDS, BatchData, read_array
 from .batch_formats import READERS, read_image
 from .model_file import ModelFile
 
 MAX_TIME_COUNT = 1_000_000
 """Number of times that a range such as 0:10:0.5 may have; more are refused, since a misplaced decimal point could fill
 the memory. By judgement."""
+MASK_KINDS = f"{NUMBER_KINDS}b"
+"""Kinds of types of a mask, as NumPy's letters: numbers and truth values."""
 RANGE_TOLERANCE = 1e-6
 """Distance, in steps, up to which the end of a range counts as one of its times. It covers the rounding of steps such
 as 0.1. By judgement."""
@@ -205,17 +207,9 @@ def _apply_mask(data: BatchData, source: str) -> BatchData:
     if get_ending(source) in (".nii", ".nii.gz"):
         mask = np.asarray(read_image(source)[0])
     elif get_ending(source) == ".npy":
-        try:
-            array = np.load(source, allow_pickle=False)
-        except OSError as error:
-            raise DataError(f"Cannot read {source}: {error.strerror or error}.") from None
-        except (ValueError, EOFError) as error:
-            raise DataError(f"{source} is not an array (.npy), or it is damaged: {error}.") from None
-        mask = np.asarray(array)
+        mask = np.asarray(read_array(source, "the mask", MASK_KINDS))
     else:
         raise DataError(f"--mask takes a file that ends in .npy, .nii or .nii.gz; received {source!r}.")
-    if mask.dtype.kind not in "biuf":
-        raise DataError(f"--mask: {source} must be numbers or truth values; received the type {mask.dtype}.")
     shape = data.shape
     if mask.shape != shape:
         raise DataError(

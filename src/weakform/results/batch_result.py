@@ -99,6 +99,16 @@ class BatchResult:
         array, by name.
     interrupted : bool
         Whether the user interrupted before all datasets were fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import weakform as wf
+    >>> model, t = wf.Model.from_text("x' = -k*x"), np.linspace(0, 4, 40)
+    >>> noise = 0.01 * np.random.default_rng(0).standard_normal((2, 3, 40))
+    >>> batch = wf.fit_batch(model, t, np.exp(-0.5 * t) + noise)
+    >>> batch.shape, batch.parameters, batch.estimate["k"].shape
+    ((2, 3), ('k',), (2, 3))
     """
 
     parameters: tuple[str, ...]
