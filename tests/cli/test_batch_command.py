@@ -136,7 +136,7 @@ def test_table_has_the_times_in_its_header(folder, capsys, separator, labels):
     write_text(folder / "curves.csv", draw().reshape(6, -1), separator, labels)
     assert run("model.toml", "curves.csv", "--out", "out.csv") == 0
     read = pd.read_csv("out.csv")
-    np.testing.assert_array_equal(read.k, estimate(draw().reshape(6, -1)))
+    np.testing.assert_allclose(read.k, estimate(draw().reshape(6, -1)), rtol=1e-14)  # old pandas rounds the last digit
     assert list(read.status)[:2] == ["CONVERGED", "EMPTY"]
     if labels:
         assert list(read.id) == [f"w{k}" for k in range(6)]
@@ -338,7 +338,7 @@ def test_interrupted_batch_writes_what_is_done_and_resumes(folder, capsys, monke
     assert "The finished fits are in out.csv. Run the same command again to continue from c.npz." in printed.err
     assert (pd.read_csv("out.csv").status == "INTERRUPTED").sum() == 64
     assert run(*words) == 0
-    np.testing.assert_array_equal(pd.read_csv("out.csv").k, estimate(Y))
+    np.testing.assert_allclose(pd.read_csv("out.csv").k, estimate(Y), rtol=1e-14)
     assert run(*words, "--seed", "7") == 2
     assert "belongs to another run: the settings differ" in capsys.readouterr().err
 
