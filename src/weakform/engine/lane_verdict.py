@@ -14,6 +14,7 @@ import numpy as np
 from ..diagnostics.fit_verdict import CONSTANCY_POLICY, VERDICT_POLICY
 from ..diagnostics.goodness import REJECTION_LEVEL
 from ..diagnostics.practical_identifiability import MAX_RELATIVE_ERROR, POORLY_DETERMINED
+from ..estimators.discretisation_policy import DISCRETISATION
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .lane_goodness import compute_p_values
@@ -30,6 +31,9 @@ STATUS_OF_END = {
     LaneEnd.DIVERGING: Status.STUCK,
 }
 """The status of lanes that have not converged."""
+MAX_CONDITION = 1e-13
+"""Smallest eigenvalue of the information, scaled to a unit diagonal, relative to the largest, below which it is
+singular: rounding has destroyed the smaller ones. By judgement."""
 MAX_NOISE_FREE_SHARE = 1e-5
 """σ relative to the spread of a column below which the data are taken to be noise-free: what remains is the error of
 the rule and rounding, and tests nothing. By judgement."""
@@ -47,7 +51,7 @@ class LaneVerdict:
     bias : ndarray, (lanes,)
         Error of the rule: the largest shift of a parameter, in standard errors.
     error : ndarray, (lanes,)
-        Largest error of the rule at a sample, in σ.
+        Largest error of the rule, in σ: of an interval if every state is measured, or else at a sample.
     status : ndarray of int, (lanes,)
         Positions in `STATUSES`.
     """
@@ -84,7 +88,7 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
     truncation = passes.compute_truncation()
     at_bound = solution.at_lower | solution.at_upper
     held = np.concatenate([np.zeros((lanes, Q), dtype=bool), at_bound], axis=1)
-    inverse = invert_information(solution.information, held)
+    inverse, root = invert_information(solution.information, held)
     own_offset = passes.offset
     changed = np.zeros_like(residuals)
     passes.offset = truncation if own_offset is None else truncation + own_offset
@@ -96,16 +100,22 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
     bias = np.where(find_finite(shifted.g) & np.isfinite(bias), bias, np.inf)
     scaled = from_groups(residuals, lanes) / sigma[:, None]
     moved = from_groups(changed, lanes) / sigma[:, None]
-    unit = np.maximum(sigma, 1e-3 * problem.spread) / sigma
-    error = np.max(np.abs(moved - scaled) / unit[:, None], axis=(1, 2), initial=0.0)
+    unit = np.maximum(sigma, DISCRETISATION.exact_share * problem.spread) / sigma
+    column_of_state = model.column_of_state
+    if column_of_state is not None:
+        interval = np.abs(from_groups(truncation, lanes)).max(axis=1)
+        error = np.max(
+            interval / np.maximum(sigma, DISCRETISATION.exact_share * problem.spread)[:, column_of_state], axis=1
+        )
+    else:
+        error = np.max(np.abs(moved - scaled) / unit[:, None], axis=(1, 2), initial=0.0)
     error = np.where(np.isfinite(error), error, np.inf)
     covariance = inverse[:, Q:, Q:] * (slope[:, :, None] * slope[:, None, :])
     is_measured = passes.weights > 0
     freedom = np.count_nonzero(is_measured.reshape(lanes, -1), axis=1) - n
     derivatives = from_groups(rows, lanes) / sigma[:, None, :, None]
-    # With H = Σ d dᵀ = L Lᵀ the columns of d L⁻ᵀ are orthonormal.
-    factor = np.linalg.cholesky(np.where(find_finite(inverse)[:, None, None], _force(inverse), np.eye(n)))
-    absorbed = np.einsum("lski,lij->lskj", np.where(held[:, None, None], 0.0, derivatives), factor)
+    # With H = Σ d dᵀ and a root of its inverse, H⁻¹ = R Rᵀ, the columns of d R are orthonormal.
+    absorbed = np.einsum("lski,lij->lskj", derivatives, root)
     noise_free = (sigma < MAX_NOISE_FREE_SHARE * problem.spread).all(axis=1)
     p_value = np.full(lanes, np.nan)
     testable = (solution.end == LaneEnd.CONVERGED) & ~noise_free & find_finite(absorbed)
@@ -131,27 +141,33 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
     return LaneVerdict(covariance, p_value, bias, error, status)
 
 
-def _force(inverse: FloatArray) -> FloatArray:
-    """Return covariances `(lanes, n, n)` that a Cholesky factorisation accepts: the unit matrix in place of others."""
-    values = np.linalg.eigvalsh(np.where(np.isfinite(inverse), inverse, 0.0))
-    good = values[:, 0] > 0
-    return np.where(good[:, None, None], inverse, np.eye(inverse.shape[1]))
+def invert_information(H: FloatArray, held: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Invert the information of the unknowns that are not held.
 
+    Parameters
+    ----------
+    H : ndarray, (lanes, n, n)
+    held : ndarray of bool, (lanes, n)
 
-def invert_information(H: FloatArray, held: BoolArray) -> FloatArray:
-    """Invert the information `(lanes, n, n)` of the unknowns that are not held; infinite where it is singular."""
-    n = H.shape[1]
-    eye = np.eye(n)
+    Returns
+    -------
+    inverse : ndarray, (lanes, n, n)
+        Zero in the rows and columns of held unknowns; infinite where H is singular.
+    root : ndarray, (lanes, n, n)
+        `inverse = root rootᵀ`; zero where H is singular.
+    """
+    eye = np.eye(H.shape[1])
     d = np.sqrt(np.maximum(np.einsum("lii->li", H), np.finfo(float).tiny))
     scaled = H / (d[:, :, None] * d[:, None, :])
     scaled = np.where(held[:, :, None] | held[:, None, :], eye, scaled)
     finite = find_finite(scaled)
     values, vectors = np.linalg.eigh(np.where(finite[:, None, None], scaled, eye))
-    singular = ~finite | (values[:, 0] < 1e-13 * values[:, -1])
-    safe = np.where(singular[:, None], 1.0, values)
-    inverse = np.einsum("lij,lj,lkj->lik", vectors, 1.0 / safe, vectors) / (d[:, :, None] * d[:, None, :])
-    inverse = np.where(held[:, :, None] | held[:, None, :], 0.0, inverse)
-    return np.where(singular[:, None, None], np.inf, inverse)
+    singular = ~finite | (values[:, 0] < MAX_CONDITION * values[:, -1])
+    root = vectors / (np.sqrt(np.where(singular[:, None], 1.0, values))[:, None, :] * d[:, :, None])
+    # An unknown that is held has an eigenvector of its own.
+    root = np.where(singular[:, None, None] | held[:, :, None], 0.0, root)
+    inverse = np.matmul(root, root.transpose(0, 2, 1))
+    return np.where(singular[:, None, None], np.inf, inverse), root
 
 
 def _find_constant_data(passes: LanePasses, problem: LaneProblem, sigma: FloatArray) -> BoolArray:
@@ -192,7 +208,7 @@ def decide_statuses(
     # The variance of each over its variance if all others were known, C_jj (C⁻¹)_jj.
     marginal = np.where(np.isfinite(covariance), covariance, 0.0)
     blocked = np.where(at_bound[:, :, None] | at_bound[:, None, :], np.eye(len(problem.free)), marginal)
-    precision = invert_information(blocked, np.zeros_like(at_bound))
+    precision, _ = invert_information(blocked, np.zeros_like(at_bound))
     inflation = variance * np.einsum("lii->li", precision)
     width = upper - lower
     size = np.maximum(
