@@ -45,7 +45,8 @@ class _ChunkPolicy:
     first_starts: int = 3
     """Starts of the first pass, where a model is not linear in its parameters or has hidden states."""
     more_starts: tuple[int, ...] = (8, 24)
-    """Starts of each later pass."""
+    """Starts of each later pass. A model that is linear in its parameters has one start in each, with windows of
+    another radius."""
     halvings: int = 4
     """How often the mesh is halved, at most."""
     agreement: float = 0.1
@@ -201,14 +202,14 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
     todo = np.flatnonzero(counts >= max(plan.model.unknowns, 2))
     with np.errstate(all="ignore"):
         single = plan.is_linear and plan.complete
-        rounds = (1 if single else POLICY.first_starts, *POLICY.more_starts)
+        rounds = (POLICY.first_starts, *POLICY.more_starts)
         for number, starts in enumerate(rounds):
             if not len(todo):
                 break
-            found = _fit_round(plan, data.select(todo), starts, number)
+            found = _fit_round(plan, data.select(todo), 1 if single else starts, number)
             _merge(result, todo, found)
             agreed = result.agreeing[todo] >= POLICY.min_agreeing
-            if single and number == 0:
+            if single:
                 agreed = np.ones(len(todo), dtype=bool)
             todo = todo[~((result.status[todo] == _CONVERGED) & agreed)]
     return result
@@ -384,16 +385,19 @@ def _start_complete(
         states = filled
     spread = _compute_spread(data)
     units = collect_units(data.times, np.abs(filled).max(axis=1).mean(axis=0))
-    # The first draw is the middle of the box, or the user's start: for a linear model any point will do.
-    draws = 1 if plan.is_linear and number == 0 else max(START_POLICY.draws, 2 * starts)
+    # From any point one step leads to the weak estimate of a model that is linear in its parameters.
+    draws = 1 if plan.is_linear else max(START_POLICY.draws, 2 * starts)
     Q = draw_parameters(plan.problem, draws, units, rng)
+    radius = START_POLICY.radii[number]
     if plan.start is not None and number == 0:
         Q[0] = np.where(np.isnan(plan.start), Q[0], plan.start)
     if draws > 1:
         lanes = np.repeat(np.arange(sets), draws)
         passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
         passes.x[...] = to_groups(states[lanes], passes.width)
-        screened, value = WeakStarts(passes, problem, sigma[lanes]).improve(np.tile(Q, (sets, 1)), plan.linear, 1)
+        screened, value = WeakStarts(passes, problem, sigma[lanes], radius).improve(
+            np.tile(Q, (sets, 1)), plan.linear, 1
+        )
         order = select_best(np.where(np.isfinite(value), value, 1e300).reshape(sets, draws), starts)
         if plan.start is not None and number == 0:
             order[:, -1] = 0
@@ -404,9 +408,7 @@ def _start_complete(
     passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
     grouped = to_groups(states[lanes], passes.width)
     passes.x[...] = grouped
-    q, _ = WeakStarts(passes, problem, sigma[lanes]).improve(q, np.ones(F, dtype=bool), START_POLICY.weak_steps)
-    if len(q) < sets * starts:
-        raise AssertionError("a linear model has one start")
+    q, _ = WeakStarts(passes, problem, sigma[lanes], radius).improve(q, np.ones(F, dtype=bool), START_POLICY.weak_steps)
     return q, grouped
 
 

@@ -27,10 +27,11 @@ class _StartPolicy:
     """Draws of a dataset, where every state is measured and the model is not linear in its parameters."""
     shared_draws: int = 512
     """Draws that all datasets share, where states are hidden."""
-    windows: int = 48
+    windows: int = 128
     """Windows of the weak residual, at most."""
-    radii: tuple[float, float] = (8.0, 0.08)
-    """Radius of a window: the larger of this number of samples and this share of the series; at most a third of it."""
+    radii: tuple[float, ...] = (5.0, 3.0, 12.0)
+    """Radius of the windows in samples, for each pass over the datasets; at most a third of the series. With short
+    windows noise biases the estimate, with long ones fast dynamics do."""
     weak_steps: int = 12
     """Steps of weak least squares."""
     weak_damping: float = 1e-3
@@ -100,13 +101,13 @@ class _Windows:
     slope: FloatArray
 
     @classmethod
-    def build(cls, times: FloatArray) -> _Windows:
-        """Build bumps `(1 - s²)⁴`, evenly spread over the series."""
+    def build(cls, times: FloatArray, samples: float) -> _Windows:
+        """Build bumps `(1 - s²)⁴` with a radius of some samples, evenly spread over the series."""
         steps = np.diff(times)
         weights = np.concatenate([[0.0], steps]) / 2 + np.concatenate([steps, [0.0]]) / 2
         span = times[-1] - times[0]
         typical = float(np.median(steps[steps > 0]))
-        radius = min(max(POLICY.radii[0] * typical, POLICY.radii[1] * span), span / 3)
+        radius = min(samples * typical, span / 3)
         count = int(np.clip(2 * span / radius, 8, POLICY.windows))
         centres = np.linspace(times[0] + radius, times[-1] - radius, count)
         s = (times - centres[:, None]) / radius
@@ -124,11 +125,13 @@ class WeakStarts:
     problem : LaneProblem
     scale : ndarray, (lanes, D)
         σ of each state, by which the weak residuals are weighted.
+    radius : float
+        Radius of the windows, in samples.
     """
 
-    def __init__(self, passes: LanePasses, problem: LaneProblem, scale: FloatArray) -> None:
+    def __init__(self, passes: LanePasses, problem: LaneProblem, scale: FloatArray, radius: float) -> None:
         self.passes, self.problem = passes, problem
-        self.windows = _Windows.build(passes.mesh.times)
+        self.windows = _Windows.build(passes.mesh.times, radius)
         norm = np.sqrt(np.sum(self.windows.slope**2, axis=1))
         G, N, D, W = passes.x.shape
         self.weight = 1.0 / norm[None, :, None] / scale[:, None, :]
