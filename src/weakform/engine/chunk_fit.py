@@ -53,6 +53,8 @@ class _ChunkPolicy:
     """Difference in log-likelihood up to which two starts have reached the same optimum."""
     min_agreeing: int = 2
     """Starts that have to agree; with fewer the dataset is tried again."""
+    long_series: int = 100
+    """Samples from which a success needs no start that agrees."""
     default_sigma_share: float = 0.1
     """First σ relative to the spread, where there are too few values to estimate it."""
     min_values_for_sigma: int = 4
@@ -61,6 +63,8 @@ class _ChunkPolicy:
 
 POLICY = _ChunkPolicy()
 """The numbers in use."""
+UNUSABLE = 1e300
+"""Misfit of a draw whose solution is not finite, so that it is chosen last."""
 _CONVERGED = STATUSES.index(Status.CONVERGED)
 _EMPTY = STATUSES.index(Status.EMPTY)
 
@@ -209,7 +213,8 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
             found = _fit_round(plan, data.select(todo), 1 if single else starts, number)
             _merge(result, todo, found)
             agreed = result.agreeing[todo] >= POLICY.min_agreeing
-            if single:
+            # In a long series, residuals that are white and small leave nothing to a better optimum.
+            if single or len(data.times) >= POLICY.long_series:
                 agreed = np.ones(len(todo), dtype=bool)
             todo = todo[~((result.status[todo] == _CONVERGED) & agreed)]
     return result
@@ -248,7 +253,7 @@ def _fit_round(plan: BatchPlan, data: ChunkData, starts: int, number: int) -> Ch
     lanes = np.repeat(np.arange(sets), starts)
     passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
     passes.x[...] = x
-    solution = solve_lanes(passes, problem, q, sigma[lanes])
+    solution = solve_lanes(passes, problem, q, sigma[lanes], lanes)
     best, agreeing, starts_used = _choose_best(solution, sets, starts)
     chosen, states = _select_solution(solution, best), from_groups(passes.x, passes.lanes)[best]
     result = _judge(plan, data, spread, chosen, states, 0)
@@ -334,10 +339,15 @@ def _judge(
 
 def _build_passes(plan: BatchPlan, data: ChunkData, spread: FloatArray, level: int) -> tuple[LanePasses, LaneProblem]:
     """Build the passes and the problem of some lanes."""
-    width = LANES_PER_GROUP if data.sets > 1 or get_instruction_set() == "numpy" else 1
+    width = _choose_width(data.sets)
     inputs = None if data.inputs is None else data.inputs[level]
     passes = LanePasses(plan.model, plan.meshes[level], inputs, data.values, data.weights, width)
     return passes, replace(plan.problem, sigma=data.sigma, spread=spread)
+
+
+def _choose_width(lanes: int) -> int:
+    """Return the number of lanes of a group: one for a single fit, which would leave the others unused."""
+    return LANES_PER_GROUP if lanes > 1 or get_instruction_set() == "numpy" else 1
 
 
 def _compute_spread(data: ChunkData) -> FloatArray:
@@ -356,7 +366,7 @@ def _choose_best(solution: LaneSolution, sets: int, starts: int) -> tuple[IntArr
     converged = solution.end.reshape(sets, starts) == LaneEnd.CONVERGED
     ranked = np.where(converged, objective, np.inf)
     none = ~converged.any(axis=1)
-    ranked[none] = np.where(np.isfinite(objective[none]), objective[none], 1e300)
+    ranked[none] = np.where(np.isfinite(objective[none]), objective[none], UNUSABLE)
     best = np.argmin(ranked, axis=1)
     lowest = np.take_along_axis(ranked, best[:, None], axis=1)
     agreeing = (converged & (ranked <= lowest + POLICY.agreement)).sum(axis=1)
@@ -388,28 +398,27 @@ def _start_complete(
     # From any point one step leads to the weak estimate of a model that is linear in its parameters.
     draws = 1 if plan.is_linear else max(START_POLICY.draws, 2 * starts)
     Q = draw_parameters(plan.problem, draws, units, rng)
-    radius = START_POLICY.radii[number]
+    has_user_start = plan.start is not None and number == 0
     if plan.start is not None and number == 0:
         Q[0] = np.where(np.isnan(plan.start), Q[0], plan.start)
-    if draws > 1:
-        lanes = np.repeat(np.arange(sets), draws)
-        passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
-        passes.x[...] = to_groups(states[lanes], passes.width)
-        screened, value = WeakStarts(passes, problem, sigma[lanes], radius).improve(
-            np.tile(Q, (sets, 1)), plan.linear, 1
-        )
-        order = select_best(np.where(np.isfinite(value), value, 1e300).reshape(sets, draws), starts)
-        if plan.start is not None and number == 0:
-            order[:, -1] = 0
-        q = screened[(np.arange(sets)[:, None] * draws + order).ravel()]
-    else:
-        q = np.tile(Q, (sets, 1))
-    lanes = np.repeat(np.arange(sets), len(q) // sets)
-    passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
-    grouped = to_groups(states[lanes], passes.width)
+    passes, problem = _build_passes(plan, data, spread, 0)
+    grouped = to_groups(states, passes.width)
     passes.x[...] = grouped
-    q, _ = WeakStarts(passes, problem, sigma[lanes], radius).improve(q, np.ones(F, dtype=bool), START_POLICY.weak_steps)
-    return q, grouped
+    radius = START_POLICY.radii[number]
+    chosen = np.tile(Q[None, :1], (sets, 1, 1))
+    if draws > 1:
+        screening = WeakStarts(passes, problem, sigma, radius, START_POLICY.screening_windows)
+        screened = [screening.improve(np.tile(q, (sets, 1)), plan.linear, 1) for q in Q]
+        values = np.stack([value for _, value in screened], axis=1)
+        order = select_best(np.where(np.isfinite(values), values, UNUSABLE), starts)
+        if has_user_start:
+            order[:, -1] = 0
+        chosen = np.stack([q for q, _ in screened], axis=1)[np.arange(sets)[:, None], order]
+    weak = WeakStarts(passes, problem, sigma, radius, START_POLICY.windows)
+    moving = np.ones(F, dtype=bool)
+    improved = [weak.improve(chosen[:, k], moving, START_POLICY.weak_steps)[0] for k in range(starts)]
+    lanes = np.repeat(np.arange(sets), starts)
+    return np.stack(improved, axis=1).reshape(-1, F), to_groups(states[lanes], _choose_width(len(lanes)))
 
 
 def _start_hidden(
@@ -435,19 +444,19 @@ def _start_hidden(
         flat = np.where(good[:, None], flat, 0.0)
         # Σ w² (y - f)², multiplied out, for all datasets and draws at once.
         misfit = (w**2 * y**2).sum(axis=1)[:, None] - 2 * (w**2 * y) @ flat.T + w**2 @ (flat**2).T
-        misfit = np.where(good, misfit, 1e300)
+        misfit = np.where(good, misfit, UNUSABLE)
         order = select_best(misfit, starts)
         if plan.start is not None and number == 0:
             order[:, -1] = 0
-        return q[order.ravel()], to_groups(states[order.ravel()], LANES_PER_GROUP if sets * starts > 1 else 1)
+        return q[order.ravel()], to_groups(states[order.ravel()], _choose_width(sets * starts))
     lanes = np.repeat(np.arange(sets), count)
     part = data.select(lanes)
     predicted, states, q = _solve_draws(plan, part, np.tile(Q, (sets, 1)), np.tile(level, (sets, 1)), part.inputs)
     residual = np.where(part.weights > 0, (part.values - predicted) * part.weights, 0.0) / sigma[lanes][:, None]
     misfit = np.sum(residual**2, axis=(1, 2))
-    misfit = np.where(np.isfinite(misfit), misfit, 1e300).reshape(sets, count)
+    misfit = np.where(np.isfinite(misfit), misfit, UNUSABLE).reshape(sets, count)
     order = (np.arange(sets)[:, None] * count + select_best(misfit, starts)).ravel()
-    return q[order], to_groups(states[order], LANES_PER_GROUP if sets * starts > 1 else 1)
+    return q[order], to_groups(states[order], _choose_width(sets * starts))
 
 
 def _to_natural(model: LaneModel, values: FloatArray) -> FloatArray:

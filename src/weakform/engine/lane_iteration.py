@@ -37,6 +37,10 @@ class _IterationPolicy:
 
     tolerance: float = 3e-4
     """Root mean square of a step, in standard errors, below which it is the last one."""
+    steps_before_abandoning: int = 12
+    """Steps after which a lane that is behind is abandoned."""
+    abandoned_behind: float = 20.0
+    """Log-likelihood by which it is behind a converged lane of the same dataset."""
     max_steps: int = 60
     """Steps of a lane, with those that are taken back."""
     first_damping: float = 1e-3
@@ -97,6 +101,7 @@ class LaneEnd(IntEnum):
     STUCK = 3
     NOT_FINITE = 4
     DIVERGING = 5
+    ABANDONED = 6
 
 
 @dataclass(frozen=True)
@@ -188,7 +193,7 @@ class LaneSolution:
 
 
 def solve_lanes(
-    passes: LanePasses, problem: LaneProblem, q: FloatArray, sigma: FloatArray, max_steps: int = POLICY.max_steps
+    passes: LanePasses, problem: LaneProblem, q: FloatArray, sigma: FloatArray, dataset: IntArray | None = None
 ) -> LaneSolution:
     """Iterate from parameters q `(lanes, F)`, first σ `(lanes, K)`, and the states of the passes.
 
@@ -200,10 +205,11 @@ def solve_lanes(
     q : ndarray, (lanes, F)
     sigma : ndarray, (lanes, K)
         Used as it is if `problem.sigma` is given.
-    max_steps : int
+    dataset : ndarray of int, (lanes,), optional
+        Number of the dataset of each lane: a start that falls far behind one of the same dataset is abandoned.
     """
     with np.errstate(all="ignore"):
-        return _Iteration(passes, problem, q, sigma).run(max_steps)
+        return _Iteration(passes, problem, q, sigma).run(dataset)
 
 
 class _Iteration:
@@ -279,7 +285,7 @@ class _Iteration:
         size = np.sqrt(np.maximum(np.einsum("li,lij,lj->l", delta, H, delta), 0.0) / n)
         return delta, size
 
-    def run(self, max_steps: int) -> LaneSolution:
+    def run(self, dataset: IntArray | None) -> LaneSolution:
         """Iterate until all lanes have ended."""
         passes, problem = self.passes, self.problem
         self.set_point()
@@ -287,7 +293,7 @@ class _Iteration:
         start = self.compute_objective(lin.closed_squares)
         self.end[~find_finite(lin.g) | ~np.isfinite(start)] = LaneEnd.NOT_FINITE
         Q = len(passes.model.free_initial)
-        for _ in range(max_steps):
+        for number in range(POLICY.max_steps):
             running = self.end == LaneEnd.RUNNING
             if not running.any():
                 break
@@ -330,6 +336,8 @@ class _Iteration:
             self.end[rejected & (self.damping > POLICY.max_damping)] = LaneEnd.STUCK
             self.end[accepted & last] = LaneEnd.CONVERGED
             lin = new
+            if dataset is not None and number >= POLICY.steps_before_abandoning:
+                self._abandon(lin, dataset)
             settling = (self.end == LaneEnd.RUNNING) & accepted & (size <= POLICY.settling_step)
             before = self.sigma
             self.estimate_sigma(lin, settling)
@@ -358,6 +366,19 @@ class _Iteration:
         size = self.compute_defect_size(lin)
         wanted = np.where(size > 0, 2 * (after - now) / size, 0.0)
         self.penalty = np.fmax(self.penalty, wanted)
+
+    def _abandon(self, lin: Linearised, dataset: IntArray) -> None:
+        """End lanes that are far behind a converged lane of the same dataset."""
+        if self.problem.sigma is None:  # the likelihood with σ at its maximum
+            counts = np.maximum(self.counts, 1)
+            value = 0.5 * np.sum(self.counts * np.log(lin.closed_squares / counts), axis=1)
+        else:
+            value = self.compute_objective(lin.closed_squares)
+        best = np.full(int(dataset.max()) + 1, np.inf)
+        done = self.end == LaneEnd.CONVERGED
+        np.minimum.at(best, dataset[done], value[done])
+        behind = (self.end == LaneEnd.RUNNING) & (value > best[dataset] + POLICY.abandoned_behind)
+        self.end[behind] = LaneEnd.ABANDONED
 
     def _take_back(self, rejected: BoolArray, old_x: FloatArray, old_q: FloatArray) -> None:
         """Return to the last point in some lanes, and make their next step shorter and more damped."""

@@ -29,6 +29,7 @@ STATUS_OF_END = {
     LaneEnd.STUCK: Status.STUCK,
     LaneEnd.NOT_FINITE: Status.START,
     LaneEnd.DIVERGING: Status.STUCK,
+    LaneEnd.ABANDONED: Status.STUCK,
 }
 """The status of lanes that have not converged."""
 MAX_CONDITION = 1e-13

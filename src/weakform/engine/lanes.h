@@ -620,5 +620,80 @@ API idx NAME(engine_evaluate)(const idx *sizes, void *const *pointers, idx group
     return 0;
 }
 
+/* Weak least squares: with the test functions of P_WINDOW (sparse: for each node, the windows that contain it and their
+ * weights), the weak residuals are r = scale (left + sum of weight f), and their derivatives by the free parameters
+ * follow from those of f. Sums J'J in P_H (groups, F, F, W; lower half), -J'r in P_G (groups, F, W), and r'r in P_SQUARES
+ * (groups, W). The states are data and do not move. */
+API idx NAME(engine_weak)(const idx *sizes, void *const *pointers, idx groups, const idx *which)
+{
+    const Plan plan = read_plan(sizes, pointers);
+    NAME(Scratch) w;
+    if (NAME(allocate)(&plan, &w))
+        return 1;
+    const idx D = plan.D, F = plan.F, N = plan.nodes, I = plan.I, windows = plan.s[S_WINDOWS], no = plan.f.outputs;
+    const idx vary = plan.s[S_INPUTS_VARY], width = I * (vary ? W : 1);
+    const idx nf = plan.s[S_VALUES], nA = plan.s[S_BY_STATE], nP = plan.s[S_BY_PARAMETER], columns = nf + nP;
+    const idx *row = indices(&plan, P_VALUE_ROW), *place = indices(&plan, P_BY_PARAMETER);
+    const idx *begin = indices(&plan, P_WINDOW_BEGIN), *window = indices(&plan, P_WINDOW);
+    const double *weight = doubles(&plan, P_WINDOW_WEIGHT);
+    double *sums = (double *)malloc(sizeof(double) * (windows * columns * W + (D * (F + 1) + 1) * W));
+    double *J = sums ? sums + windows * columns * W : 0;
+    for (idx k = 0; sums && k < groups; k++) {
+        const idx group = which[k];
+        const double *x = doubles(&plan, P_X) + group * N * D * W;
+        const double *after = I ? doubles(&plan, P_INPUTS_AFTER) + (vary ? group * N * width : 0) : 0;
+        const double *chain = doubles(&plan, P_CHAIN) + group * F * W;
+        memset(sums, 0, sizeof(double) * windows * columns * W);
+        NAME(begin_tape)(&plan, &plan.f, doubles(&plan, P_P) + group * plan.J * W, w.R);
+        for (idx a = 0; a < N; a += T) {
+            const idx count = N - a < T ? N - a : T;
+            NAME(run_at)(&plan, &plan.f, count, doubles(&plan, P_TIMES) + a, x + a * D * W, after + a * width, w.R);
+            for (idx j = 0; j < count; j++)
+                for (idx b = begin[a + j]; b < begin[a + j + 1]; b++) {
+                    const double q = weight[b];
+                    double *to = sums + window[b] * columns * W;
+                    for (idx o = 0; o < columns; o++) {
+                        const double *value = w.R + (idx)plan.f.output[o < nf ? o : o + nA] * TILE + j * W;
+                        LANES to[o * W + l] += q * value[l];
+                    }
+                }
+        }
+        double *H = doubles(&plan, P_H) + group * F * F * W, *g = doubles(&plan, P_G) + group * F * W;
+        double *squares = doubles(&plan, P_SQUARES) + group * W;
+        const double *left = doubles(&plan, P_LEFT) + group * windows * D * W;
+        const double *scale = doubles(&plan, P_SCALE) + group * D * W;
+        memset(H, 0, sizeof(double) * F * F * W);
+        memset(g, 0, sizeof(double) * F * W);
+        memset(squares, 0, sizeof(double) * W);
+        double *r = J + D * F * W;
+        for (idx m = 0; m < windows; m++, left += D * W) {
+            const double *sum = sums + m * columns * W;
+            memcpy(r, left, sizeof(double) * D * W);
+            memset(J, 0, sizeof(double) * D * F * W);
+            for (idx o = 0; o < nf; o++)
+                LANES r[row[o] * W + l] += sum[o * W + l];
+            for (idx o = 0; o < nP; o++)
+                LANES J[place[o] * W + l] = sum[(nf + o) * W + l] * chain[(place[o] % F) * W + l];
+            for (idx d = 0; d < D; d++) {
+                const double *Jd = J + d * F * W;
+                double s2[W];
+                LANES s2[l] = scale[d * W + l] * scale[d * W + l];
+                LANES squares[l] += s2[l] * r[d * W + l] * r[d * W + l];
+                for (idx i = 0; i < F; i++) {
+                    double a[W];
+                    LANES a[l] = s2[l] * Jd[i * W + l];
+                    LANES g[i * W + l] -= a[l] * r[d * W + l];
+                    for (idx j = 0; j <= i; j++)
+                        LANES H[(i * F + j) * W + l] += a[l] * Jd[j * W + l];
+                }
+            }
+        }
+    }
+    const int failed = !sums;
+    free(sums);
+    free(w.memory);
+    return failed;
+}
+
 #undef T
 #undef LANES
