@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.diagnostics.noise_checks import check_noise, warn_of_isolated_outliers
+from weakform.diagnostics.noise_checks import _compute_standard_deviations, check_noise, warn_of_isolated_outliers
 
 TIMES = np.linspace(0, 10, 200)
 
@@ -120,3 +120,15 @@ def test_uneven_scatter_does_not_explain_a_rejection_by_correlated_residuals():
     findings = check(level, 0.1 * autoregressive(0.9) * level / level.mean(), rejected=True)
     assert not any("scatter" in sentence for sentence in findings.sentences)
     assert not findings.explains_rejection
+
+
+def test_residual_whose_deviation_cannot_be_computed_counts_as_not_absorbed():
+    """The fit absorbs half of the noise of one column; the draws of the other are not finite."""
+    data = wf.Dataset(TIMES, np.column_stack([np.sin(TIMES), np.cos(TIMES)]), names=["u", "v"])
+
+    def project(noise):
+        return noise * np.array([0.5, np.nan])[:, None]
+
+    deviations = _compute_standard_deviations(data, SimpleNamespace(project_residuals=project))
+    assert deviations[:, 0].mean() == pytest.approx(0.5, rel=0.02)
+    assert (deviations[:, 1] == 1.0).all()
