@@ -32,9 +32,9 @@ STATUS_OF_END = {
     LaneEnd.ABANDONED: Status.STUCK,
 }
 """The status of lanes that have not converged."""
-MAX_CONDITION = 1e-13
-"""Smallest eigenvalue of the information, scaled to a unit diagonal, relative to the largest, below which it is
-singular: rounding has destroyed the smaller ones. By judgement."""
+MIN_PIVOT = 1e-13
+"""Smallest pivot of the information, scaled to a unit diagonal, below which it is singular: rounding has destroyed it.
+By judgement."""
 MAX_NOISE_FREE_SHARE = 1e-5
 """σ relative to the spread of a column below which the data are taken to be noise-free: what remains is the error of
 the rule and rounding, and tests nothing. By judgement."""
@@ -116,7 +116,7 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
     freedom = np.count_nonzero(is_measured.reshape(lanes, -1), axis=1) - n
     derivatives = from_groups(rows, lanes) / sigma[:, None, :, None]
     # With H = Σ d dᵀ and a root of its inverse, H⁻¹ = R Rᵀ, the columns of d R are orthonormal.
-    absorbed = np.einsum("lski,lij->lskj", derivatives, root)
+    absorbed = np.matmul(derivatives.reshape(lanes, S * K, n), root).reshape(lanes, S, K, n)
     noise_free = (sigma < MAX_NOISE_FREE_SHARE * problem.spread).all(axis=1)
     p_value = np.full(lanes, np.nan)
     testable = (solution.end == LaneEnd.CONVERGED) & ~noise_free & find_finite(absorbed)
@@ -162,13 +162,39 @@ def invert_information(H: FloatArray, held: BoolArray) -> tuple[FloatArray, Floa
     scaled = H / (d[:, :, None] * d[:, None, :])
     scaled = np.where(held[:, :, None] | held[:, None, :], eye, scaled)
     finite = find_finite(scaled)
-    values, vectors = np.linalg.eigh(np.where(finite[:, None, None], scaled, eye))
-    singular = ~finite | (values[:, 0] < MAX_CONDITION * values[:, -1])
-    root = vectors / (np.sqrt(np.where(singular[:, None], 1.0, values))[:, None, :] * d[:, :, None])
-    # An unknown that is held has an eigenvector of its own.
+    factor, pivots = _factorise(np.where(finite[:, None, None], scaled, eye))
+    singular = ~finite | ~(pivots > MIN_PIVOT)
+    root = _invert_triangular(np.where(singular[:, None, None], eye, factor)).transpose(0, 2, 1) / d[:, :, None]
     root = np.where(singular[:, None, None] | held[:, :, None], 0.0, root)
     inverse = np.matmul(root, root.transpose(0, 2, 1))
     return np.where(singular[:, None, None], np.inf, inverse), root
+
+
+def _factorise(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the Cholesky factors of matrices `(lanes, n, n)`, and the smallest pivot of each, `(lanes,)`.
+
+    Loops over the columns and works on all lanes at once; LAPACK would be called for each lane.
+    """
+    A, n = A.copy(), A.shape[1]
+    factor, smallest = np.zeros_like(A), np.full(len(A), np.inf)
+    for k in range(n):
+        pivot = A[:, k, k].copy()
+        smallest = np.fmin(smallest, np.where(np.isnan(pivot), -np.inf, pivot))
+        column = A[:, k:, k] / np.sqrt(np.where(pivot > 0, pivot, 1.0))[:, None]
+        factor[:, k:, k] = column
+        A[:, k:, k:] -= column[:, :, None] * column[:, None, :]
+    return factor, smallest
+
+
+def _invert_triangular(factor: FloatArray) -> FloatArray:
+    """Invert lower triangular matrices `(lanes, n, n)`, all lanes at once."""
+    n = factor.shape[1]
+    inverse = np.zeros_like(factor)
+    for k in range(n):
+        row = -np.matmul(factor[:, k : k + 1, :k], inverse[:, :k])[:, 0] if k else np.zeros((len(factor), n))
+        row[:, k] += 1.0
+        inverse[:, k] = row / factor[:, k, k][:, None]
+    return inverse
 
 
 def _find_constant_data(passes: LanePasses, problem: LaneProblem, sigma: FloatArray) -> BoolArray:
