@@ -157,3 +157,9 @@ def test_initial_values_of_the_model_are_those_at_time_zero():
     assert np.allclose(simulate(model, p, [100.0], [0.25, 1.0]).states[:, 0], 100 * np.exp([0.0, -0.75]), rtol=1e-7)
     # If the times begin earlier, as with a dose before time zero, the initial values hold there.
     assert np.allclose(simulate(model, p, None, [-1.0, 1.0]).states[:, 0], 100 * np.exp([0.0, -2.0]), rtol=1e-7)
+
+
+def test_state_that_stays_at_zero_has_no_sensitivity_to_its_rate():
+    """The derivative of `-k*u` by k is exactly zero at u = 0; only one that is no number is taken next to zero."""
+    solved = simulate(wf.Model.from_text("u' = -k*u"), [0.7], [0.0], np.linspace(0, 3, 5), sensitivities=True)
+    assert (solved.by_parameters == 0).all()
