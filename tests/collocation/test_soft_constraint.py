@@ -129,3 +129,12 @@ def test_states_of_stiff_model_are_forward_solution():
     assert np.allclose(point.p, [3, 1, 6, 1], rtol=1e-3)
     solved = wf.simulate(model, point.p, point.X[1], meshes[0]).states
     assert np.allclose(point.X[1:], solved, atol=2e-3)
+
+
+@pytest.mark.parametrize("q", [1.0, 0.1])
+def test_variance_of_a_given_initial_value_is_that_of_a_walk_over_the_whole_duration(q):
+    """All states are 2: `q² 2²` for an initial value, and the share h/T of it, one of 14, for an interval."""
+    _, _, relaxed, _ = relaxed_problem("given")
+    V = relaxed.compute_variances(np.full((len(relaxed.layout.times), 2), 2.0), q)
+    assert V[relaxed.layout.ahead] == pytest.approx(4 * q**2, rel=1e-12)
+    assert V[relaxed.layout.inner].sum(axis=0) == pytest.approx(4 * q**2, rel=1e-9)
