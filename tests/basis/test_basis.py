@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from weakform.basis.bump_function import bump, normalise_bumps
-from weakform.basis.local import Local, _correct_derivatives
+from weakform.basis.local import Local, _correct_derivatives, _place_centres
 from weakform.basis.orthonormal import compute_radius_errors, find_corner
 from weakform.data.trajectory import Trajectory
 from weakform.support.errors import FitError
@@ -176,3 +176,9 @@ def test_corrected_derivative_is_that_of_the_bump_where_samples_are_dense():
     size = np.linalg.norm(weights * expected)
     assert phi == pytest.approx(weights * expected / size, rel=1e-12)
     assert dphi == pytest.approx(weights * slope / (4.0 * size), abs=1e-3 * np.abs(dphi).max())
+
+
+def test_bumps_at_uneven_times_leave_equal_margins_at_both_ends():
+    """A span of 8 has 27 centres 0.3 apart, and the remaining 0.2 are divided between the ends."""
+    t = np.concatenate([[0.0], np.sort(np.random.default_rng(0).uniform(0, 10, 600)), [10.0]])
+    assert _place_centres(t, 1.0, 0.3) == pytest.approx(1.1 + 0.3 * np.arange(27), rel=1e-12)

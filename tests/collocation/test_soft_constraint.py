@@ -153,3 +153,12 @@ def test_switch_at_an_unknown_time_counts_as_half_on_at_every_node():
     assert matched.model.parameters == ("a", "b")
     for inputs in (layout.before, layout.after, layout.middle):
         assert problem.functions.f(layout.times, X, p, inputs) == pytest.approx(np.tile([4.0 - 1.0, 0.0], (len(X), 1)))
+
+
+@pytest.mark.parametrize("q", [1.0, 0.1])
+def test_variance_of_a_given_initial_value_is_that_of_a_walk_over_the_whole_duration(q):
+    """All states are 2: `q² 2²` for an initial value, and the share h/T of it, one of 14, for an interval."""
+    _, _, relaxed, _ = relaxed_problem("given")
+    V = relaxed.compute_variances(np.full((len(relaxed.layout.times), 2), 2.0), q)
+    assert V[relaxed.layout.ahead] == pytest.approx(4 * q**2, rel=1e-12)
+    assert V[relaxed.layout.inner].sum(axis=0) == pytest.approx(4 * q**2, rel=1e-9)

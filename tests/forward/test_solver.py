@@ -169,3 +169,9 @@ def test_limit_of_steps_between_inputs_is_independent_of_the_requested_times():
     setting = InitialValueProblem(model, np.zeros(0), driven, get_jumps(model), 1e-8, atol=np.ones((1, 1)), budget=100)
     few, many = (PiecewiseSolver(setting, np.ones((1, 1)), np.linspace(0, 10, n)).max_step for n in (2, 1001))
     assert 1e-9 < many == few < 10.0
+
+
+def test_state_that_stays_at_zero_has_no_sensitivity_to_its_rate():
+    """The derivative of `-k*u` by k is exactly zero at u = 0; only one that is no number is taken next to zero."""
+    solved = simulate(wf.Model.from_text("u' = -k*u"), [0.7], [0.0], np.linspace(0, 3, 5), sensitivities=True)
+    assert (solved.by_parameters == 0).all()

@@ -55,6 +55,7 @@ def test_arithmetic_follows_the_usual_precedence(text, value):
         pytest.param("u' = p u", "column 8", "operator is missing", id="a space"),
         pytest.param("u' = 2p", "column 7", "operator is missing", id="2p"),
         pytest.param("u' = p*(u + 1", "line 1", "expected ')'", id="open bracket"),
+        pytest.param("u' = p*(u + rate", "column 17", "expected ')', found the end", id="open bracket at the end"),
         pytest.param("u' = p*u)", "column 9", "expected the end of the equation", id="closed twice"),
         pytest.param("u' = p*", "line 1", "expected a number", id="ends early"),
         pytest.param("u' = ", "line 1", "expected a number", id="empty"),

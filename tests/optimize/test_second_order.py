@@ -282,3 +282,10 @@ def test_first_radius_without_an_extent_is_the_length_of_a_scaled_gradient_step(
     rule = TrustRegion()
     rule.begin(g, d, np.zeros(2))
     assert rule.radius == 5.0
+
+
+def test_step_along_a_bound_keeps_within_the_radius():
+    """The first variable stops at -0.3; the second one takes what is left of the radius 1, `√(1 - 0.3²)`."""
+    low, high = np.array([-0.3, -10.0]), np.full(2, 10.0)
+    step = TrustRegion(radius=1.0).step(np.ones(2), 1e-3 * np.eye(2), np.ones(2), low, high)
+    assert step == pytest.approx([-0.3, -np.sqrt(0.91)], rel=1e-6)
