@@ -12,6 +12,7 @@ A later result replaces an earlier one only if it converged and is at least as l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,6 +68,7 @@ UNUSABLE = 1e300
 """Misfit of a draw whose solution is not finite, so that it is chosen last."""
 _CONVERGED = STATUSES.index(Status.CONVERGED)
 _EMPTY = STATUSES.index(Status.EMPTY)
+_HAS_CONVERGED = np.array([status.converged for status in STATUSES])
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,34 @@ class BatchPlan:
 
 
 @dataclass
+class ChunkInputs:
+    """The inputs of a chunk, evaluated on a mesh when they are needed there.
+
+    Attributes
+    ----------
+    evaluate : callable
+        `evaluate(level)` returns the `LaneInputs` of all datasets of the chunk on mesh number `level`, and keeps them.
+    is_shared : bool
+        Whether all datasets have the same inputs.
+    chosen : ndarray of int, or None
+        The datasets that are selected; None for all.
+    """
+
+    evaluate: Callable[[int], LaneInputs]
+    is_shared: bool
+    chosen: IntArray | None = None
+
+    def select(self, chosen: IntArray) -> ChunkInputs:
+        """Return the inputs of some of the datasets."""
+        return replace(self, chosen=chosen if self.chosen is None else self.chosen[chosen])
+
+    def on_mesh(self, level: int) -> LaneInputs:
+        """Return the inputs on a mesh."""
+        inputs = self.evaluate(level)
+        return inputs if self.chosen is None else inputs.select(self.chosen)
+
+
+@dataclass
 class ChunkData:
     """The data of a chunk.
 
@@ -115,15 +145,14 @@ class ChunkData:
     values, weights : ndarray, (sets, S, K)
         Values in the coordinates of their noise, and one over their relative standard deviation, 0 where missing.
     sigma : ndarray, (sets, K), or None
-    inputs : callable, or None
-        `inputs(mesh)` returns the `LaneInputs` of the chunk on a mesh.
+    inputs : ChunkInputs, or None
     """
 
     times: FloatArray
     values: FloatArray
     weights: FloatArray
     sigma: FloatArray | None
-    inputs: dict[int, LaneInputs] | None
+    inputs: ChunkInputs | None
 
     @property
     def sets(self) -> int:
@@ -132,7 +161,7 @@ class ChunkData:
 
     def select(self, chosen: IntArray) -> ChunkData:
         """Return some of the datasets."""
-        inputs = None if self.inputs is None else {k: part.select(chosen) for k, part in self.inputs.items()}
+        inputs = None if self.inputs is None else self.inputs.select(chosen)
         sigma = None if self.sigma is None else self.sigma[chosen]
         return ChunkData(self.times, self.values[chosen], self.weights[chosen], sigma, inputs)
 
@@ -216,7 +245,9 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
             # In a long series, residuals that are white and small leave nothing to a better optimum.
             if single or len(data.times) >= POLICY.long_series:
                 agreed = np.ones(len(todo), dtype=bool)
-            todo = todo[~((result.status[todo] == _CONVERGED) & agreed)]
+            # Starts that agree settle a verdict of any kind; without them only a success may be settled.
+            settled = _HAS_CONVERGED[result.status[todo]] & (result.agreeing[todo] >= POLICY.min_agreeing)
+            todo = todo[~((result.status[todo] == _CONVERGED) & agreed | settled)]
     return result
 
 
@@ -340,7 +371,7 @@ def _judge(
 def _build_passes(plan: BatchPlan, data: ChunkData, spread: FloatArray, level: int) -> tuple[LanePasses, LaneProblem]:
     """Build the passes and the problem of some lanes."""
     width = _choose_width(data.sets)
-    inputs = None if data.inputs is None else data.inputs[level]
+    inputs = None if data.inputs is None else data.inputs.on_mesh(level)
     passes = LanePasses(plan.model, plan.meshes[level], inputs, data.values, data.weights, width)
     return passes, replace(plan.problem, sigma=data.sigma, spread=spread)
 
@@ -426,7 +457,7 @@ def _start_hidden(
 ) -> tuple[FloatArray, FloatArray]:
     """Return starts q `(sets starts, F)` whose forward solutions are nearest to the data, and these solutions."""
     model, sets = plan.model, data.sets
-    shared = data.inputs is None or data.inputs[0].is_shared
+    shared = data.inputs is None or data.inputs.is_shared
     measured = data.weights > 0
     size = np.where(measured, np.abs(_to_natural(model, data.values)), 0.0).max(axis=(0, 1))
     units = collect_units(data.times, size)
@@ -436,7 +467,7 @@ def _start_hidden(
         Q[0] = np.where(np.isnan(plan.start), Q[0], plan.start)
     level = np.exp(rng.uniform(-3, 3, size=(count, model.D))) * float(np.median(size[size > 0])) if (size > 0).any() else np.ones((count, model.D))  # fmt: skip  # noqa: E501
     if shared:
-        predicted, states, q = _solve_draws(plan, data, Q, level, None)
+        predicted, states, q = _solve_draws(plan, data.inputs, Q, level)
         w = (data.weights / sigma[:, None]).reshape(sets, -1)
         y = (np.where(measured, data.values, 0.0)).reshape(sets, -1)
         flat = predicted.reshape(count, -1)
@@ -451,7 +482,7 @@ def _start_hidden(
         return q[order.ravel()], to_groups(states[order.ravel()], _choose_width(sets * starts))
     lanes = np.repeat(np.arange(sets), count)
     part = data.select(lanes)
-    predicted, states, q = _solve_draws(plan, part, np.tile(Q, (sets, 1)), np.tile(level, (sets, 1)), part.inputs)
+    predicted, states, q = _solve_draws(plan, part.inputs, np.tile(Q, (sets, 1)), np.tile(level, (sets, 1)))
     residual = np.where(part.weights > 0, (part.values - predicted) * part.weights, 0.0) / sigma[lanes][:, None]
     misfit = np.sum(residual**2, axis=(1, 2))
     misfit = np.where(np.isfinite(misfit), misfit, UNUSABLE).reshape(sets, count)
@@ -465,15 +496,13 @@ def _to_natural(model: LaneModel, values: FloatArray) -> FloatArray:
 
 
 def _solve_draws(
-    plan: BatchPlan, data: ChunkData, Q: FloatArray, level: FloatArray, inputs: dict[int, LaneInputs] | None
+    plan: BatchPlan, inputs: ChunkInputs | None, Q: FloatArray, level: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Solve the equations forward from draws; return predictions `(draws, S, K)`, states `(draws, N, D)` and draws."""
     model, mesh = plan.model, plan.meshes[0]
-    if inputs is None:
-        inputs = data.inputs
     count = len(Q)
     empty = np.zeros((count, mesh.samples, model.K))
-    passes = LanePasses(model, mesh, None if inputs is None else inputs[0], empty, empty, LANES_PER_GROUP)
+    passes = LanePasses(model, mesh, None if inputs is None else inputs.on_mesh(0), empty, empty, LANES_PER_GROUP)
     p, slope = plan.problem.expand(Q)
     passes.set_point(p, slope, np.ones((count, model.K)))
     begin, _ = passes.compute_initial(p)

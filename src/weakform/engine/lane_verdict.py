@@ -13,6 +13,7 @@ import numpy as np
 
 from ..diagnostics.fit_verdict import CONSTANCY_POLICY, VERDICT_POLICY
 from ..diagnostics.goodness import REJECTION_LEVEL
+from ..diagnostics.noise_checks import is_rounding
 from ..diagnostics.practical_identifiability import MAX_RELATIVE_ERROR, POORLY_DETERMINED
 from ..estimators.discretisation_policy import DISCRETISATION
 from ..results.status import Status
@@ -129,6 +130,9 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
             problem.sigma is not None,
         )
     is_constant = _find_constant_data(passes, problem, sigma)
+    is_rounded = np.zeros(lanes, dtype=bool)
+    for lane in np.flatnonzero(p_value < REJECTION_LEVEL):
+        is_rounded[lane] = any(is_rounding(scaled[lane, is_measured[lane, :, k], k]) for k in range(K))
     status = decide_statuses(
         problem,
         solution,
@@ -137,6 +141,7 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
         bias=bias,
         is_constant=is_constant,
         without_freedom=np.asarray(freedom <= 0),
+        is_rounded=is_rounded,
     )
     covariance = np.where(at_bound[:, :, None] | at_bound[:, None, :], np.nan, covariance)
     return LaneVerdict(covariance, p_value, bias, error, status)
@@ -223,6 +228,7 @@ def decide_statuses(
     bias: FloatArray,
     is_constant: BoolArray,
     without_freedom: BoolArray,
+    is_rounded: BoolArray,
 ) -> IntArray:
     """Decide the status of each lane, `(lanes,)`, as positions in `STATUSES`."""
     estimate = solution.p[:, problem.free]
@@ -256,6 +262,7 @@ def decide_statuses(
         (p_value < REJECTION_LEVEL, Status.REJECTED),
         (bias > VERDICT_POLICY.max_bias, Status.UNRESOLVED),
         (is_constant | without_freedom, Status.UNDETERMINED),
+        (is_rounded & (bias <= VERDICT_POLICY.max_bias), Status.MISSTATED),
     ):
         result[mask] = STATUSES.index(status)
     for end, status in STATUS_OF_END.items():
