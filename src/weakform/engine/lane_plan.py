@@ -312,7 +312,9 @@ def build_lane_model(parameters: ResolvedParameters, matched: MatchedPair, probl
     )
 
 
-def build_lane_mesh(matched: MatchedPair, problem: HiddenStateProblem, halvings: int = 0) -> LaneMesh:
+def build_lane_mesh(
+    matched: MatchedPair, problem: HiddenStateProblem, halvings: int = 0, frames: FloatArray | None = None
+) -> LaneMesh:
     """Build the mesh of a batch: the samples if every state is measured, more nodes if not.
 
     Parameters
@@ -321,24 +323,77 @@ def build_lane_mesh(matched: MatchedPair, problem: HiddenStateProblem, halvings:
     problem : HiddenStateProblem
     halvings : int
         How often all intervals are halved.
+    frames : ndarray, (S, 2), optional
+        Beginning and end of each sample, if a sample is the average over its frame.
     """
     q = problem.data.trajectories[0]
-    times = q.times if matched.complete else problem.build_meshes()[0]
     inputs = collect_inputs(problem.shared, problem.data, 0)
-    if matched.complete and inputs is not None:
-        jumps = inputs.jump_times
-        times = np.union1d(times, jumps[(jumps > times[0]) & (jumps < times[-1])])
+    if frames is not None:
+        times = _subdivide_frames(problem, frames, inputs)
+    elif matched.complete:
+        times = q.times
+        if inputs is not None:
+            jumps = inputs.jump_times
+            times = np.union1d(times, jumps[(jumps > times[0]) & (jumps < times[-1])])
+    else:
+        times = problem.build_meshes()[0]
     for _ in range(halvings):
         middles = (times[:-1] + times[1:]) / 2
-        finer = np.sort(np.concatenate([times, middles[np.diff(times) > 0]]))
-        times = finer
+        times = np.sort(np.concatenate([times, middles[np.diff(times) > 0]]))
     kinds = list(dict.fromkeys(after for _, after in problem.jumps[0]))
     by_time = {time: kinds.index(after) for time, after in problem.jumps[0]}
     kind = None
     if kinds:
         twice = np.diff(times) == 0
         kind = np.where(twice, [by_time.get(float(time), -1) for time in times[:-1]], -1).astype(np.int64)
+    if frames is not None:
+        return LaneMesh(times, kind, *_weigh_frames(times, frames), samples=len(frames))
     nodes = find_sample_nodes(times, q.times)
     count = len(nodes)
     entries = np.column_stack([nodes, np.arange(count), np.ones(count)]).astype(np.int64)
     return LaneMesh(times, kind, entries, np.ones(count), count)
+
+
+INTERVALS_PER_FRAME = 4
+"""Intervals between two neighbouring times at which a frame begins or ends, at least; an even number, for Simpson's
+rule. By judgement; the mesh is made finer where the error of the rule matters."""
+
+
+def _subdivide_frames(problem: HiddenStateProblem, frames: FloatArray, inputs: Inputs | None) -> FloatArray:
+    """Return a mesh with nodes at the ends of all frames and at all jumps, and an even number of intervals between."""
+    jumps = [time for time, _ in problem.jumps[0]]
+    edges = [problem.find_initial_time(0), *frames.ravel(), *jumps, *([] if inputs is None else inputs.jump_times)]
+    times = np.unique(np.array(edges, dtype=float))
+    times = times[(times >= min(times[0], frames[0, 0])) & (times <= frames[-1, 1])]
+    gaps = np.diff(times)
+    # Gaps are divided as finely as the shorter half of the frames.
+    target = float(np.median(frames[:, 1] - frames[:, 0])) / INTERVALS_PER_FRAME
+    counts = np.clip(2 * np.ceil(gaps / (2 * target) - 1e-9).astype(int), INTERVALS_PER_FRAME, 16 * INTERVALS_PER_FRAME)
+    parts = [a + (b - a) * np.arange(n) / n for a, b, n in zip(times[:-1], times[1:], counts, strict=True)]
+    return problem.with_jump_nodes(np.append(np.concatenate(parts), times[-1]), 0)
+
+
+def _weigh_frames(times: FloatArray, frames: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the entries and weights of a mesh whose samples are averages over frames, by Simpson's rule.
+
+    Between two ends of frames, or jumps, the mesh has an even number of equal intervals. A frame takes the later of two
+    nodes at the time at which it begins, and the earlier one where it ends.
+    """
+    h = np.diff(times)
+    weights: dict[tuple[int, int], float] = {}
+    for sample, (begin, end) in enumerate(frames):
+        first = int(np.searchsorted(times, begin, side="right")) - 1
+        last = int(np.searchsorted(times, end, side="left"))
+        node = first
+        while node < last:
+            if h[node] == 0:  # a jump of the states inside the frame
+                node += 1
+                continue
+            for offset, factor in ((0, 1.0), (1, 4.0), (2, 1.0)):
+                key = (node + offset, sample)
+                weights[key] = weights.get(key, 0.0) + factor * h[node] / (3 * (end - begin))
+            node += 2
+    keys = sorted(weights)
+    last_node = {sample: node for node, sample in keys}
+    entries = np.array([(node, sample, last_node[sample] == node) for node, sample in keys], dtype=np.int64)
+    return entries, np.array([weights[key] for key in keys])
