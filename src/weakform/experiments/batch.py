@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import symengine as se
 from numpy.typing import ArrayLike
 
 from ..collocation.hidden_state_problem import HiddenStateProblem
@@ -21,7 +20,7 @@ from ..data.matching import MatchedPair, collect_inputs, match
 from ..engine.chunk_fit import POLICY as CHUNK_POLICY
 from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk
 from ..engine.lane_iteration import LaneProblem
-from ..engine.lane_plan import SUPPORTED_NOISE, LaneInputs, LaneMesh, build_lane_mesh, build_lane_model
+from ..engine.lane_plan import LaneInputs, LaneMesh, build_lane_mesh, build_lane_model, explain_obstacle
 from ..engine.lane_verdict import STATUSES
 from ..fitting import fit
 from ..fitting.fit_arguments import check_model
@@ -46,9 +45,6 @@ MAX_CHUNK_SETS = 2048
 """Datasets of one chunk, at most: progress is shown, and an interrupt is noticed, after each chunk. By judgement."""
 MIN_CHUNK_SETS = 32
 """Datasets of one chunk, at least: fewer leave lanes unused. By judgement."""
-MAX_UNKNOWNS = 60
-"""Fitted initial values and parameters of one dataset above which the engine is not used: its work grows with their
-square, and that of a single fit hardly. By judgement."""
 MAX_SINGLE_SHARE = 0.02
 """Share of the datasets that are fitted one by one where the engine does not converge, beyond the first
 `MAX_SINGLE_FITS`; more of them keep their status. By judgement: such a fit takes a thousand times longer."""
@@ -171,7 +167,7 @@ def fit_batch(
     settings = {"parameters": parameters, **keywords, "seed": seed}
     free_names = tuple(n for n, f in zip(resolved.model.parameters, resolved.free, strict=True) if f)
     result = ChunkResult.empty(source.count, len(free_names), len(source.columns))
-    obstacle = explain_obstacle(resolved, matched)
+    obstacle = explain_obstacle(resolved.shared, matched.data, int(resolved.free.sum()))
     notes: list[str] = []
     singly: IntArray = np.zeros(0, dtype=np.int64)
     interrupted = False
@@ -565,27 +561,6 @@ def _read_inputs(
     return result
 
 
-def explain_obstacle(parameters: ResolvedParameters, matched: MatchedPair) -> str:
-    """Return why the engine cannot fit a model, as a clause; an empty string if it can."""
-    model, data = parameters.shared, matched.data
-    unsupported = sorted({kind for kind in data.noise if kind not in SUPPORTED_NOISE})
-    if unsupported:
-        return f"it takes no {unsupported[0]} noise"
-    if model.steady is not None:
-        return "the model begins at a steady state"
-    for event in model.events:
-        firing = model.find_firing_time(event.trigger)
-        if firing is None or not se.sympify(firing).is_Number:
-            return "an event of the model fires at a time that depends on states or parameters"
-    inputs = collect_inputs(model, data, 0)
-    if (0 if inputs is None else len(inputs.hold)) < len(model.driving_names):
-        return "a switch of the model has an unknown time"
-    unknowns = int(parameters.free.sum()) + sum(state not in model.initial for state in model.states)
-    if unknowns > MAX_UNKNOWNS:
-        return f"the model has {unknowns} unknowns, more than {MAX_UNKNOWNS}"
-    return ""
-
-
 def _build_plan(
     parameters: ResolvedParameters, matched: MatchedPair, seed: int, frames: FloatArray | None
 ) -> BatchPlan:
@@ -594,8 +569,10 @@ def _build_plan(
     hidden = HiddenStateProblem.from_model(
         parameters.model, parameters.shared, index, matched.data, np.ones(matched.data.D), log=log
     )
-    lane_model = build_lane_model(parameters, matched, hidden)
-    meshes = tuple(build_lane_mesh(matched, hidden, halvings, frames) for halvings in range(CHUNK_POLICY.halvings + 1))
+    lane_model = build_lane_model(hidden, parameters.free, matched.complete)
+    meshes = tuple(
+        build_lane_mesh(hidden, matched.complete, halvings, frames) for halvings in range(CHUNK_POLICY.halvings + 1)
+    )
     free = lane_model.free
     scale, (lower, upper) = parameters.scale, parameters.bounds
     base = np.where(np.isnan(parameters.fixed_values), 0.0, parameters.fixed_values)
