@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import symengine as se
 from numpy.typing import ArrayLike
 
 from ..collocation.hidden_state_problem import HiddenStateProblem
@@ -23,9 +22,9 @@ from ..data import Dataset
 from ..data.doses import Doses
 from ..data.matching import MatchedPair, collect_inputs, match
 from ..engine.chunk_fit import POLICY as CHUNK_POLICY
-from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkResult, fit_chunk
+from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk
 from ..engine.lane_iteration import LaneProblem
-from ..engine.lane_plan import SUPPORTED_NOISE, LaneInputs, LaneMesh, build_lane_mesh, build_lane_model
+from ..engine.lane_plan import LaneInputs, LaneMesh, build_lane_mesh, build_lane_model, explain_obstacle
 from ..engine.lane_verdict import STATUSES
 from ..fitting import fit
 from ..fitting.fit_arguments import check_model
@@ -52,9 +51,6 @@ MAX_CHUNK_SETS = 2048
 """Datasets of one chunk, at most: progress is shown, and an interrupt is noticed, after each chunk. By judgement."""
 MIN_CHUNK_SETS = 32
 """Datasets of one chunk, at least: fewer leave lanes unused. By judgement."""
-MAX_UNKNOWNS = 60
-"""Fitted initial values and parameters of one dataset above which the engine is not used: its work grows with their
-square, and that of a single fit hardly. By judgement."""
 MAX_SINGLE_SHARE = 0.02
 """Share of the datasets that are fitted one by one where the engine does not converge, beyond the first
 `MAX_SINGLE_FITS`; more of them keep their status. By judgement: such a fit takes a thousand times longer."""
@@ -74,6 +70,7 @@ def fit_batch(
     inputs: Mapping[str, Any] | None = None,
     hold: bool = False,
     doses: Doses | Sequence[Doses] | None = None,
+    frames: tuple[ArrayLike, ArrayLike] | None = None,
     parameters: Mapping[str, Parameter | float] | None = None,
     bounds: Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]] | None = None,
     start: Mapping[str, float] | ArrayLike | None = None,
@@ -114,6 +111,9 @@ def fit_batch(
         Whether inputs keep their value until the next sample; otherwise they are interpolated linearly.
     doses : Doses, or sequence of them, optional
         The same for all datasets.
+    frames : pair of array_like, (time,), optional
+        Beginnings and ends, if each value is the average over a frame, as in positron emission tomography. Frames must
+        not overlap, and each time must be inside its frame.
     parameters, bounds, start, fixed, tied, log, priors
         As `fit` takes them; the same for all datasets.
     seed : int
@@ -168,9 +168,11 @@ def fit_batch(
         raise DataError(f"names must be a list of names; received the text {names!r}. Write [{names!r}].")
     columns = _Columns(None if names is None else tuple(names), noise, sigma=sigma, weights=weights)
     source = _read_arguments(model, times, Y, columns, inputs={} if inputs is None else inputs, hold=hold)
-    source = replace(source, doses=doses)
+    source = replace(source, doses=doses, frames=None if frames is None else _read_frames(frames, source.times))
     template = source.build_template()
     matched = match(template, model)
+    if source.frames is not None:  # averages of states, not the states
+        matched = replace(matched, complete=False)
     resolved = resolve_parameters(
         matched.model, matched.data, *drop_parameters(matched.unused_parameters, parameters, keywords)
     )
@@ -180,7 +182,7 @@ def fit_batch(
     settings = {"parameters": parameters, **keywords, "seed": seed}
     free_names = tuple(n for n, f in zip(resolved.model.parameters, resolved.free, strict=True) if f)
     result = ChunkResult.empty(source.count, len(free_names), len(source.columns))
-    obstacle = explain_obstacle(resolved, matched)
+    obstacle = explain_obstacle(resolved.shared, matched.data, int(resolved.free.sum()))
     notes: list[str] = []
     singly: IntArray = np.zeros(0, dtype=np.int64)
     interrupted = False
@@ -188,20 +190,21 @@ def fit_batch(
         result, checkpoint, {} if checkpoint is None else _compute_fingerprint(model, source, settings)
     )
     with use_single_thread():
+        if obstacle and source.frames is not None:
+            raise FitError(f"Averages over frames need the engine, which cannot be used: {obstacle}.")
         if obstacle:
             notes.append(f"The engine was not used: {obstacle}. Each dataset was fitted by itself.")
             singly = np.arange(source.count)
             progress.mark_interrupted()
         else:
-            plan = _build_plan(resolved, matched, seed)
+            plan = _build_plan(resolved, matched, seed, source.frames)
             shared = collect_inputs(resolved.shared, matched.data, 0)
             interrupted = _fit_chunks(plan, source, shared, progress, workers=workers, scheduler=scheduler)
             unsettled = ~np.array([s.converged or s is Status.EMPTY for s in STATUSES])[result.status]
             # Those that were fitted singly before an interruption count, so that the same ones are chosen.
             singly = np.flatnonzero((unsettled & (result.starts > 0)) | progress.fitted_singly)
             limit = max(MAX_SINGLE_FITS, int(MAX_SINGLE_SHARE * source.count))
-            if len(singly) > limit or interrupted:
-                singly = singly[: 0 if interrupted else limit]
+            singly = singly[: 0 if interrupted or source.frames is not None else limit]
         fits = _SingleFits(model, source, settings, free_names, scheduler)
         interrupted = fits.run(progress, singly) or interrupted
     if interrupted:
@@ -242,6 +245,7 @@ def _compute_fingerprint(model: Model, source: _Source, settings: Mapping[str, A
         {
             "the model": repr(model),
             "the settings": {**settings, "noise": source.noise, "names": source.names, "doses": source.doses},
+            "the frames": source.frames,
             "the times": source.times,
             "the shape": (source.Y.shape, source.columns),
             "the data": source.read(sample),
@@ -298,6 +302,7 @@ class _Source:
         `(times, values, how)` of each input; values may have the axes of the datasets.
     doses
         As given.
+    frames : ndarray, (S, 2), or None
     """
 
     times: FloatArray
@@ -310,6 +315,7 @@ class _Source:
     weights: FloatArray | None
     inputs: dict[str, tuple[FloatArray, FloatArray, str]]
     doses: Any = None
+    frames: FloatArray | None = None
 
     @property
     def count(self) -> int:
@@ -341,6 +347,15 @@ class _Source:
                 own = values.reshape(-1, values.shape[-1])[number]
             result[name] = (t, own, how)
         return result or None
+
+    def select_inputs(self, chunk: slice) -> _Source:
+        """Return a source that has only the inputs of some datasets."""
+        inputs = {
+            name: (t, values if values.ndim == 1 else values.reshape(-1, values.shape[-1])[chunk], how)
+            for name, (t, values, how) in self.inputs.items()
+        }
+        shape = (chunk.stop - chunk.start,)
+        return replace(self, Y=np.zeros((*shape, 0, 0)), shape=shape, sigma=None, weights=None, inputs=inputs)
 
     def replace_own_inputs(
         self, names: tuple[str, ...], mesh: LaneMesh, shared: LaneInputs, chunk: slice
@@ -543,6 +558,27 @@ def _read_arguments(
     )
 
 
+def _read_frames(frames: tuple[ArrayLike, ArrayLike], times: FloatArray) -> FloatArray:
+    """Check frames, and return their beginnings and ends, `(S, 2)`."""
+    if not isinstance(frames, tuple | list) or len(frames) != 2:
+        raise DataError("frames must be a pair: the times at which they begin, and the times at which they end.")
+    begin, end = (_to_numbers(part, "frames") for part in frames)
+    if begin.shape != times.shape or end.shape != times.shape:
+        raise DataError(f"frames must have one beginning and one end for each of {len(times)} times.")
+    if not (np.isfinite(begin).all() and np.isfinite(end).all() and (end > begin).all()):
+        raise DataError("Each frame must end after it begins.")
+    slack = 1e-9 * (end[-1] - begin[0])
+    if (begin[1:] < end[:-1] - slack).any():
+        k = int(np.flatnonzero(begin[1:] < end[:-1] - slack)[0])
+        raise DataError(f"Frames must not overlap; frame {k + 2} begins at {begin[k + 1]:g}, before {end[k]:g}.")
+    if ((times < begin - slack) | (times > end + slack)).any():
+        k = int(np.flatnonzero((times < begin - slack) | (times > end + slack))[0])
+        raise DataError(f"Each time must be inside its frame; {times[k]:g} is not in {begin[k]:g} to {end[k]:g}.")
+    # Frames that touch share a time, however it was rounded.
+    begin = np.concatenate([begin[:1], np.where(np.abs(begin[1:] - end[:-1]) <= slack, end[:-1], begin[1:])])
+    return np.column_stack([begin, end])
+
+
 def _to_numbers(values: ArrayLike, what: str) -> FloatArray:
     """Convert to an array of floats."""
     try:
@@ -578,35 +614,18 @@ def _read_inputs(
     return result
 
 
-def explain_obstacle(parameters: ResolvedParameters, matched: MatchedPair) -> str:
-    """Return why the engine cannot fit a model, as a clause; an empty string if it can."""
-    model, data = parameters.shared, matched.data
-    unsupported = sorted({kind for kind in data.noise if kind not in SUPPORTED_NOISE})
-    if unsupported:
-        return f"it takes no {unsupported[0]} noise"
-    if model.steady is not None:
-        return "the model begins at a steady state"
-    for event in model.events:
-        firing = model.find_firing_time(event.trigger)
-        if firing is None or not se.sympify(firing).is_Number:
-            return "an event of the model fires at a time that depends on states or parameters"
-    inputs = collect_inputs(model, data, 0)
-    if (0 if inputs is None else len(inputs.hold)) < len(model.driving_names):
-        return "a switch of the model has an unknown time"
-    unknowns = int(parameters.free.sum()) + sum(state not in model.initial for state in model.states)
-    if unknowns > MAX_UNKNOWNS:
-        return f"the model has {unknowns} unknowns, more than {MAX_UNKNOWNS}"
-    return ""
-
-
-def _build_plan(parameters: ResolvedParameters, matched: MatchedPair, seed: int) -> BatchPlan:
+def _build_plan(
+    parameters: ResolvedParameters, matched: MatchedPair, seed: int, frames: FloatArray | None
+) -> BatchPlan:
     """Build what all chunks have in common."""
     index, log = parameters.index, parameters.scale.log
     hidden = HiddenStateProblem.from_model(
         parameters.model, parameters.shared, index, matched.data, np.ones(matched.data.D), log=log
     )
-    lane_model = build_lane_model(parameters, matched, hidden)
-    meshes = tuple(build_lane_mesh(matched, hidden, halvings) for halvings in range(CHUNK_POLICY.halvings + 1))
+    lane_model = build_lane_model(hidden, parameters.free, matched.complete)
+    meshes = tuple(
+        build_lane_mesh(hidden, matched.complete, halvings, frames) for halvings in range(CHUNK_POLICY.halvings + 1)
+    )
     free = lane_model.free
     scale, (lower, upper) = parameters.scale, parameters.bounds
     base = np.where(np.isnan(parameters.fixed_values), 0.0, parameters.fixed_values)
@@ -646,6 +665,57 @@ def _choose_chunk(plan: BatchPlan) -> int:
     return int(np.clip(MAX_CHUNK_BYTES // per_lane // 8 * 8, MIN_CHUNK_SETS, MAX_CHUNK_SETS))
 
 
+@dataclass(frozen=True)
+class _SharedInputs:
+    """The inputs that all datasets share, on each mesh; it can be sent to another process, unlike a closure.
+
+    Attributes
+    ----------
+    meshes : tuple of LaneMesh
+    inputs : Inputs
+    kept : dict of int to LaneInputs
+        Those that were evaluated already, by the number of the mesh.
+    """
+
+    meshes: tuple[LaneMesh, ...]
+    inputs: Inputs
+    kept: dict[int, LaneInputs] = field(default_factory=dict)
+
+    def __call__(self, level: int) -> LaneInputs:
+        """Evaluate the inputs on a mesh."""
+        if level not in self.kept:
+            self.kept[level] = LaneInputs.evaluate(self.meshes[level], self.inputs)
+        return self.kept[level]
+
+
+@dataclass(frozen=True)
+class _OwnInputs:
+    """The inputs of the datasets of a chunk, on each mesh.
+
+    Attributes
+    ----------
+    shared : _SharedInputs
+    source : _Source
+        With the inputs of the chunk.
+    names : tuple of str
+        The inputs in the order of the model.
+    kept : dict of int to LaneInputs
+        Those that were evaluated already, by the number of the mesh.
+    """
+
+    shared: _SharedInputs
+    source: _Source
+    names: tuple[str, ...]
+    kept: dict[int, LaneInputs] = field(default_factory=dict)
+
+    def __call__(self, level: int) -> LaneInputs:
+        """Evaluate the inputs on a mesh."""
+        if level not in self.kept:
+            chunk, shared = slice(0, self.source.count), self.shared
+            self.kept[level] = self.source.replace_own_inputs(self.names, shared.meshes[level], shared(level), chunk)
+        return self.kept[level]
+
+
 def _fit_chunks(
     plan: BatchPlan,
     source: _Source,
@@ -657,9 +727,7 @@ def _fit_chunks(
 ) -> bool:
     """Fit all chunks that are not finished; return True if the user interrupted."""
     size = _choose_chunk(plan)
-    shared = None
-    if inputs is not None:
-        shared = {level: LaneInputs.evaluate(mesh, inputs) for level, mesh in enumerate(plan.meshes)}
+    shared = None if inputs is None else _SharedInputs(plan.meshes, inputs)
     chunks = [slice(first, min(first + size, source.count)) for first in range(0, source.count, size)]
     chunks = [chunk for chunk in chunks if not progress.fitted[chunk].all()]
     if not chunks:
@@ -670,10 +738,10 @@ def _fit_chunks(
 
     def read(chunk: slice) -> ChunkData:
         """Read the data and inputs of one chunk."""
-        own = shared
-        if shared is not None and source.has_own_inputs:
-            names = plan.model.inputs
-            own = {k: source.replace_own_inputs(names, plan.meshes[k], part, chunk) for k, part in shared.items()}
+        if shared is None or not source.has_own_inputs:
+            own = None if shared is None else ChunkInputs(shared, is_shared=True)
+        else:
+            own = ChunkInputs(_OwnInputs(shared, source.select_inputs(chunk), plan.model.inputs), is_shared=False)
         return _read_chunk(source, chunk, own)
 
     def work(chunk: slice) -> tuple[slice, ChunkResult]:
@@ -782,7 +850,7 @@ def _interpolate(t: FloatArray, values: FloatArray, at: FloatArray, how: str, be
     return np.asarray(values[:, right - 1] * (1 - share) + values[:, right] * share)
 
 
-def _read_chunk(source: _Source, chunk: slice, inputs: dict[int, LaneInputs] | None) -> ChunkData:
+def _read_chunk(source: _Source, chunk: slice, inputs: ChunkInputs | None) -> ChunkData:
     """Read a chunk in the coordinates of its noise."""
     values, weights, sigma = source.read(chunk)
     measured = weights > 0
@@ -918,6 +986,11 @@ def _fit_one(
     estimate: FloatArray | None,
 ) -> FitResult:
     """Fit one dataset by itself, from an estimate if there is one."""
+    if source.frames is not None:
+        raise FitError(
+            "A full result is not available for averages over frames, which only fit_batch can fit. The estimates and "
+            "their errors are in the arrays of the batch."
+        )
     arguments = {k: v for k, v in settings.items() if v is not None}
     if estimate is not None and np.isfinite(estimate).all():
         arguments["start"] = dict(zip(names, map(float, estimate), strict=True))
