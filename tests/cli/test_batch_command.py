@@ -114,6 +114,27 @@ def test_archive_has_times_inputs_and_weights(folder):
         np.testing.assert_allclose(wf.BatchResult.load("out.npz").estimate["k"], expected, rtol=1e-8)
 
 
+def test_frames_are_read_from_archive_and_netcdf(folder, capsys):
+    import xarray as xr
+
+    frames = np.column_stack([TIMES[:-1], TIMES[1:]])
+    middle = frames.mean(axis=1)
+    Y = (np.exp(-RATES[..., None] * frames[:, 0]) - np.exp(-RATES[..., None] * frames[:, 1])) / np.diff(frames).T
+    Y = Y / RATES[..., None] + 0.005 * np.random.default_rng(0).standard_normal(Y.shape)
+    np.savez("Y.npz", times=middle, Y=Y, frames=frames)
+    np.savez("bad.npz", times=middle, Y=Y, frames=frames.T)
+    data = xr.Dataset({"OD": (("y", "x", "time"), Y), "frames": (("time", "side"), frames)}, coords={"time": middle})
+    data.to_netcdf("Y.nc", engine="h5netcdf")
+    expected = wf.fit_batch(
+        *(wf.Model.from_text("x' = -k*x"), middle, Y), frames=tuple(frames.T), bounds={"k": (0.01, 5)}, log=["k"]
+    ).estimates
+    for name in ("Y.npz", "Y.nc"):
+        assert run("model.toml", name, "--out", "out.npz") == 0
+        np.testing.assert_array_equal(wf.BatchResult.load("out.npz").estimates, expected)
+    assert run("model.toml", "bad.npz") == 2
+    assert "frames must have a row for each time" in capsys.readouterr().err
+
+
 def test_inputs_come_from_a_table_or_an_array(folder):
     np.save("Y.npy", draw())
     pd.DataFrame({"time": [0, 4], "u": [0.0, 0.0]}).to_csv("u.csv", index=False)

@@ -289,6 +289,20 @@ def test_interrupted_fits_are_kept_and_resumed(small_chunks, monkeypatch, tmp_pa
     assert [p.name for p in path.parent.iterdir()] == ["c.npz"]
 
 
+def test_results_depend_neither_on_the_order_of_chunks_nor_on_an_interruption(small_chunks, monkeypatch, tmp_path):
+    """Starts of hidden states are drawn once for all chunks, at the size of the data."""
+    model = wf.Model.from_text("x' = -k*x\nseen = 2*x")
+    Y = draw_curves((96,), seed=1)
+    Y[:32] *= 1000
+    arguments = {"names": ["seen"], "checkpoint": tmp_path / "c.npz"}
+    whole = wf.fit_batch(model, TIMES, Y, names=["seen"], workers=1)
+    assert_same(wf.fit_batch(model, TIMES, Y, names=["seen"], workers=3), whole)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 1)
+        wf.fit_batch(model, TIMES, Y, workers=1, **arguments)
+    assert_same(wf.fit_batch(model, TIMES, Y, workers=1, **arguments), whole)
+
+
 def test_interrupt_without_checkpoint_returns_what_is_done(small_chunks, monkeypatch):
     interrupt_after(monkeypatch, 1)
     batch = wf.fit_batch(MODEL, TIMES, draw_curves((160,)), workers=1)
@@ -444,3 +458,9 @@ def test_chunks_that_workers_lose_are_fitted_here(small_chunks, monkeypatch):
     there = wf.fit_batch(MODEL, TIMES, Y, scheduler="tcp://nowhere")
     assert any("1 of 3 chunks were lost" in note and "its worker died" in note for note in there.notes)
     assert_same(there, wf.fit_batch(MODEL, TIMES, Y, workers=1))
+
+
+def test_single_curve_has_a_full_result(tmp_path):
+    batch = wf.fit_batch(MODEL, TIMES, draw_curves(()), checkpoint=tmp_path / "c.npz")
+    assert batch.estimate["k"].shape == ()
+    assert batch[()]["k"].value == pytest.approx(float(batch.estimate["k"]), rel=1e-3)

@@ -109,6 +109,7 @@ def run_batch(args: argparse.Namespace) -> int:
         inputs=data.inputs,
         hold=file.hold,
         doses=None if args.doses is None else read_doses(data, args.doses, args.into),
+        frames=None if data.frames is None else (data.frames[:, 0], data.frames[:, 1]),
         parameters=arguments["parameters"],
         seed=args.seed,
         workers=args.workers,

@@ -22,7 +22,7 @@ from ..data import Dataset
 from ..data.doses import Doses
 from ..data.matching import MatchedPair, collect_inputs, match
 from ..engine.chunk_fit import POLICY as CHUNK_POLICY
-from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk
+from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk, measure_size
 from ..engine.lane_iteration import LaneProblem
 from ..engine.lane_plan import LaneInputs, LaneMesh, build_lane_mesh, build_lane_model, explain_obstacle
 from ..engine.lane_verdict import STATUSES
@@ -418,7 +418,9 @@ class _Source:
         if isinstance(chosen, slice) and (self.Y.flags.c_contiguous or len(self.shape) <= 1):
             values = np.array(self.Y.reshape(self.count, *full[len(self.shape) :])[chosen], dtype=float)
         else:
-            values = np.array(self.Y[np.unravel_index(numbers, self.shape)], dtype=float)
+            values = np.array(
+                self.Y[np.unravel_index(numbers, self.shape)] if self.shape else self.Y[None], dtype=float
+            )
         values = values[:, :, list(self.columns)]
         scale = np.ones_like(values)
         sigma = None
@@ -732,6 +734,9 @@ def _fit_chunks(
     chunks = [chunk for chunk in chunks if not progress.fitted[chunk].all()]
     if not chunks:
         return False
+    # The same for all chunks, so that their results depend neither on their order nor on an earlier interruption.
+    sample = np.unique(np.linspace(0, source.count - 1, size).astype(np.int64))
+    plan = replace(plan, typical=measure_size(plan.model, _read_chunk(source, sample, None)))
     bar = ProgressLine(lambda: f"fits: {np.count_nonzero(progress.fitted):,} of {source.count:,}")
     progress.mark_interrupted()
     cores = min(workers or os.cpu_count() or 1, len(chunks))
@@ -850,7 +855,7 @@ def _interpolate(t: FloatArray, values: FloatArray, at: FloatArray, how: str, be
     return np.asarray(values[:, right - 1] * (1 - share) + values[:, right] * share)
 
 
-def _read_chunk(source: _Source, chunk: slice, inputs: ChunkInputs | None) -> ChunkData:
+def _read_chunk(source: _Source, chunk: slice | IntArray, inputs: ChunkInputs | None) -> ChunkData:
     """Read a chunk in the coordinates of its noise."""
     values, weights, sigma = source.read(chunk)
     measured = weights > 0

@@ -43,6 +43,8 @@ class BatchData:
         What `fit_batch` takes for each input.
     sigma, weights : ndarray or float, or None
         They broadcast to `values`.
+    frames : ndarray, (time, 2), or None
+        Beginning and end of the frame over which each value is an average.
     dims, coords
         Names of the axes of the datasets, and labels, as in `BatchResult`.
     affine : ndarray, (4, 4), or None
@@ -61,6 +63,7 @@ class BatchData:
     inputs: dict[str, Any] = field(default_factory=dict)
     sigma: Any = None
     weights: Any = None
+    frames: FloatArray | None = None
     dims: tuple[str, ...] = ()
     coords: dict[str, tuple[tuple[str, ...], Any]] = field(default_factory=dict)
     affine: FloatArray | None = None

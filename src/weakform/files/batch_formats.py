@@ -30,7 +30,7 @@ COLUMN_DIMENSIONS = ("column", "columns", "channel", "channels", "observable", "
 as the columns of a plate. A dimension whose coordinate lists names of the model holds the measured columns, too."""
 _NETCDF3_MAGIC = b"CDF"
 """First bytes of the classic formats of NetCDF, which SciPy reads; the others are HDF5."""
-_RESERVED_ARRAYS = ("times", "Y", "names", "sigma", "weights")
+_RESERVED_ARRAYS = ("times", "Y", "names", "sigma", "weights", "frames")
 """Arrays of an archive that are neither measured columns nor inputs."""
 
 
@@ -71,6 +71,7 @@ def _read_npz(file: ModelFile, path: Path, names: tuple[str, ...] | None) -> Bat
         inputs=inputs,
         sigma=arrays.get("sigma"),
         weights=arrays.get("weights"),
+        frames=_check_frames(arrays["frames"], f"{path}: frames") if "frames" in arrays else None,
         notes=(f"Arrays that were not used: {list_names(unused)}.",) if unused else (),
     )
 
@@ -79,6 +80,15 @@ def _check_times(values: Any, what: str) -> Any:
     """Return times as floats; they must be one axis of numbers."""
     if np.ndim(values) != 1:
         raise DataError(f"{what} must be one axis; received the shape {np.shape(values)}.")
+    return np.array(check_numbers(values, what), dtype=float)
+
+
+def _check_frames(values: Any, what: str) -> Any:
+    """Return frames as floats; they must be one row of beginning and end for each time."""
+    if np.ndim(values) != 2 or np.shape(values)[1] != 2:
+        raise DataError(
+            f"{what} must have a row for each time, its beginning and its end; received the shape {np.shape(values)}."
+        )
     return np.array(check_numbers(values, what), dtype=float)
 
 
@@ -289,6 +299,7 @@ class _NetcdfReader:
             if set(coordinate.dims) <= set(dims)
         }
         has_times = self.time in self.dataset.coords
+        frames = self.dataset["frames"] if "frames" in self.dataset and "frames" not in by_name.values() else None
         return BatchData(
             self.location,
             values,
@@ -297,6 +308,7 @@ class _NetcdfReader:
             inputs=self._read_inputs(dims, values.shape[: len(dims)]),
             sigma=self._read_companion("sigma", axes, labels),
             weights=self._read_companion("weights", axes, labels),
+            frames=None if frames is None else _check_frames(frames.values, f"{self.location}: frames"),
             dims=dims,
             coords=coords,
         )
@@ -320,7 +332,8 @@ class _NetcdfReader:
 
     def _find_single_variable(self) -> Any:
         """Return the variable with the measured values, if none has the name of a state or a named expression."""
-        taken = {*(get_array_name(self.file, name) for name in self.file.model.inputs), "sigma", "weights"}
+        taken = {*(get_array_name(self.file, name) for name in self.file.model.inputs)}
+        taken |= {"sigma", "weights", "frames"}
         candidates = [str(name) for name in self.dataset.data_vars if self._has_time(str(name)) and name not in taken]
         if len(candidates) == 1:
             return self.dataset[candidates[0]]
