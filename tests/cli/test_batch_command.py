@@ -451,6 +451,11 @@ ERRORS = {
     "input without a file": (("Y.npz", "--inputs", "u="), "--inputs takes a name, or NAME=FILE"),
     "wrong output": (("Y.npz", "--out", "maps.pdf"), r"written to a file that ends in .*received 'maps\.pdf'"),
     "output folder": (("Y.npz", "--out", "folder.npz"), "folder.npz is a folder"),
+    "output in place of the data": (("Y.npz", "--out", "./Y.npz"), "--out and the data are the same file"),
+    "checkpoint as output": (
+        ("Y.npz", "--out", "c.npz", "--checkpoint", "c.npz"),
+        "--checkpoint and --out are the same",
+    ),
     "workers": (("Y.npz", "--workers", "0"), "workers must be a whole number"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..support.errors import DataError, ModelError
@@ -91,6 +92,7 @@ def run_batch(args: argparse.Namespace) -> int:
             f"--into {args.into} names the state that receives doses, but no doses are given; give the table with "
             "--doses FILE."
         )
+    _check_distinct(args)
     if args.out is not None:
         check_output(args.out)
     file, sources = _read_model_with_inputs(args)
@@ -129,6 +131,19 @@ def run_batch(args: argparse.Namespace) -> int:
         print(f"weakform: interrupted.{kept}{resume}", file=sys.stderr)
         return 130
     return 0 if batch.success.any() else 1
+
+
+def _check_distinct(args: argparse.Namespace) -> None:
+    """Refuse an output or a checkpoint that would replace the data or each other."""
+    paths = {"the data": args.data, "--out": args.out, "--checkpoint": args.checkpoint}
+    labels: dict[Path, str] = {}
+    for label, path in paths.items():
+        if path is None:
+            continue
+        place = Path(path).resolve()
+        if place in labels:
+            raise DataError(f"{label} and {labels[place]} are the same file, {path}, which would be replaced.")
+        labels[place] = label
 
 
 def _read_model_with_inputs(args: argparse.Namespace) -> tuple[ModelFile, dict[str, str]]:
