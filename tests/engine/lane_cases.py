@@ -1,0 +1,140 @@
+"""Shared by the tests of the engine: models on small meshes at random points, and the instruction sets."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import symengine as se
+
+import weakform as wf
+from weakform.collocation.hidden_state_problem import HiddenStateProblem
+from weakform.data.matching import MatchedPair, collect_inputs, match
+from weakform.engine import passes as passes_module
+from weakform.engine.instruction_tape import write_tape
+from weakform.engine.lane_plan import LaneInputs, LaneMesh, LaneModel, build_lane_mesh, build_lane_model
+from weakform.engine.passes import INSTRUCTION_SETS, LanePasses, get_instruction_set, to_groups
+from weakform.model.inputs import Inputs
+from weakform.parameters import ResolvedParameters, resolve_parameters
+
+
+def list_instruction_sets() -> tuple[str, ...]:
+    """Return the compiled instruction sets of this machine, the widest first; none without the library."""
+    widest = get_instruction_set()
+    return () if widest == "numpy" else INSTRUCTION_SETS[INSTRUCTION_SETS.index(widest) :]
+
+
+COMPILED = list_instruction_sets()
+
+
+def use_instruction_set(monkeypatch, level: str) -> None:
+    """Make the passes use one instruction set, or NumPy."""
+    monkeypatch.setenv("WEAKFORM_LANES", level)
+    passes_module.get_instruction_set.cache_clear()
+    passes_module._get_pass.cache_clear()
+    assert get_instruction_set() == level
+
+
+@dataclass
+class LaneCase:
+    """A model and one dataset, as the engine sees them."""
+
+    matched: MatchedPair
+    resolved: ResolvedParameters
+    problem: HiddenStateProblem
+    model: LaneModel
+    mesh: LaneMesh
+    inputs: Inputs | None
+
+    @classmethod
+    def build(cls, model: wf.Model, data: wf.Dataset, **settings) -> "LaneCase":
+        matched = match(data, model)
+        resolved = resolve_parameters(matched.model, matched.data, None, settings)
+        problem = HiddenStateProblem.build(resolved, matched.data)
+        return cls(
+            matched,
+            resolved,
+            problem,
+            build_lane_model(resolved, matched, problem),
+            build_lane_mesh(matched, problem),
+            collect_inputs(problem.shared, matched.data, 0),
+        )
+
+    def cut(self, nodes: int) -> "LaneCase":
+        """Return the same case with the first nodes of its mesh only."""
+        mesh = self.mesh
+        entries = mesh.entries[mesh.entries[:, 0] < nodes]
+        kind = None if mesh.kind is None else mesh.kind[: nodes - 1]
+        return replace(
+            self,
+            mesh=replace(
+                mesh,
+                times=mesh.times[:nodes],
+                kind=kind,
+                entries=entries,
+                entry_weights=mesh.entry_weights[: len(entries)],
+                samples=len(entries),
+            ),
+        )
+
+    def build_inputs(self, lanes: int, own: bool = False) -> LaneInputs | None:
+        """Return the inputs on the mesh: those of the dataset, or in each lane a multiple of them."""
+        if self.inputs is None:
+            return None
+        if not own:
+            return LaneInputs.evaluate(self.mesh, self.inputs)
+        scaled = [replace(self.inputs, values=self.inputs.values * (1 + 0.1 * lane)) for lane in range(lanes)]
+        return LaneInputs.stack([LaneInputs.evaluate(self.mesh, inputs) for inputs in scaled])
+
+    def build_passes(self, lanes: int, width: int, *, seed: int = 0, own_inputs: bool = False) -> LanePasses:
+        """Return passes at random states, parameters, data and weights, some of which are zero."""
+        rng = np.random.default_rng(seed)
+        model, mesh = self.model, self.mesh
+        shape = (lanes, mesh.samples, model.K)
+        data = rng.uniform(0.5, 1.5, shape)
+        weights = np.where(rng.uniform(size=shape) < 0.2, 0.0, rng.uniform(0.5, 2.0, shape))
+        passes = LanePasses(model, mesh, self.build_inputs(lanes, own_inputs), data, weights, width)
+        passes.x[...] = to_groups(rng.uniform(0.5, 1.5, (lanes, len(mesh.times), model.D)), width)
+        p = rng.uniform(0.3, 1.2, (lanes, len(model.parameters)))
+        passes.set_point(p, rng.uniform(0.5, 1.5, (lanes, model.F)), rng.uniform(0.1, 0.3, (lanes, model.K)))
+        return passes
+
+
+def build_tape_passes(names, expressions, values, width=8, parameters=("p",)) -> LanePasses:
+    """Return passes whose `evaluate` computes expressions of states and parameters.
+
+    Parameters
+    ----------
+    names : sequence of str
+        States.
+    expressions : sequence of expressions
+    values : ndarray, (lanes, N, states)
+    width : int
+    parameters : sequence of str
+        They have the value 0.5, 0.6, ... in all lanes.
+    """
+    lanes, N, D = values.shape
+    tape = write_tape(("t", *names), tuple(parameters), [se.sympify(e) for e in expressions])
+    nothing = np.zeros(0, dtype=np.int64)
+    model = LaneModel(
+        states=tuple(names),
+        inputs=(),
+        parameters=tuple(parameters),
+        free=nothing,
+        free_initial=np.arange(D),
+        log_states=np.zeros(D, dtype=bool),
+        initial=None,
+        f=tape,
+        values=tape,
+        h=write_tape(("t", *names), tuple(parameters), []),
+        jumps=(),
+        value_row=np.arange(len(expressions)),
+        by_state=nothing,
+        by_parameter=nothing,
+        h_by_state=nothing,
+        h_by_parameter=nothing,
+        log_noise=np.zeros(1, dtype=np.int64),
+    )
+    mesh = LaneMesh(np.arange(float(N)), None, np.zeros((0, 3), dtype=np.int64), np.zeros(0), 0)
+    passes = LanePasses(model, mesh, None, np.zeros((lanes, 1, 1)), np.zeros((lanes, 1, 1)), width)
+    passes.x[...] = to_groups(values, width)
+    passes.p = to_groups(np.tile(0.5 + 0.1 * np.arange(len(parameters)), (lanes, 1)), width)
+    return passes
