@@ -1,6 +1,7 @@
 """Shared by the tests of the engine: models on small meshes at random points, and the instruction sets."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import symengine as se
@@ -59,21 +60,21 @@ class LaneCase:
         )
 
     def cut(self, nodes: int) -> "LaneCase":
-        """Return the same case with the first nodes of its mesh only."""
+        """Return the same case with only the last nodes of its mesh, of which the last one is a sample."""
         mesh = self.mesh
-        entries = mesh.entries[mesh.entries[:, 0] < nodes]
-        kind = None if mesh.kind is None else mesh.kind[: nodes - 1]
-        return replace(
-            self,
-            mesh=replace(
-                mesh,
-                times=mesh.times[:nodes],
-                kind=kind,
-                entries=entries,
-                entry_weights=mesh.entry_weights[: len(entries)],
-                samples=len(entries),
-            ),
+        first = max(len(mesh.times) - nodes, 0)
+        kept = mesh.entries[:, 0] >= first
+        entries = mesh.entries[kept] - [first, 0, 0]
+        entries[:, 1] -= entries[0, 1]
+        shorter = replace(
+            mesh,
+            times=mesh.times[first:],
+            kind=None if mesh.kind is None else mesh.kind[first:],
+            entries=entries,
+            entry_weights=mesh.entry_weights[kept],
+            samples=int(entries[-1, 1]) + 1,
         )
+        return replace(self, mesh=shorter)
 
     def build_inputs(self, lanes: int, own: bool = False) -> LaneInputs | None:
         """Return the inputs on the mesh: those of the dataset, or in each lane a multiple of them."""
@@ -92,7 +93,11 @@ class LaneCase:
         data = rng.uniform(0.5, 1.5, shape)
         weights = np.where(rng.uniform(size=shape) < 0.2, 0.0, rng.uniform(0.5, 2.0, shape))
         passes = LanePasses(model, mesh, self.build_inputs(lanes, own_inputs), data, weights, width)
-        passes.x[...] = to_groups(rng.uniform(0.5, 1.5, (lanes, len(mesh.times), model.D)), width)
+        states = rng.uniform(0.5, 1.5, (lanes, len(mesh.times), model.D))
+        if model.log_noise.any():  # some below the floor of the logarithm, some negative
+            states[:, ::5] *= 5e-4
+            states[:, 2::5] *= -0.5
+        passes.x[...] = to_groups(states, width)
         p = rng.uniform(0.3, 1.2, (lanes, len(model.parameters)))
         passes.set_point(p, rng.uniform(0.5, 1.5, (lanes, model.F)), rng.uniform(0.1, 0.3, (lanes, model.K)))
         return passes
@@ -138,3 +143,71 @@ def build_tape_passes(names, expressions, values, width=8, parameters=("p",)) ->
     passes.x[...] = to_groups(values, width)
     passes.p = to_groups(np.tile(0.5 + 0.1 * np.arange(len(parameters)), (lanes, 1)), width)
     return passes
+
+
+T = np.linspace(0, 4, 12)
+RAMP = (T, 1 + 0.2 * T, "linear")
+STEPS = (np.array([0, 1.1, 2.0, 3.3]), np.array([1.0, 2.0, 0.5, 1.5]), "hold")
+
+
+def wave(columns: int) -> np.ndarray:
+    """Return positive values `(12, columns)`, or `(12,)` for one column; one of them is missing."""
+    values = 1 + 0.5 * np.sin(T[:, None] + np.arange(columns))
+    values[4, 0] = np.nan
+    return values[:, 0] if columns == 1 else values
+
+
+def measure(*names: str, first: int = 0, **settings) -> wf.Dataset:
+    """Return a dataset of waves."""
+    return wf.Dataset(T[first:], wave(len(names))[first:], names=list(names), **settings)
+
+
+SETTINGS = {
+    # Every state is measured: gaussian, and log-normal noise with the states as their logarithms.
+    "all measured": ("x' = a*x - b*x*y\ny' = b*x*y - c*y^1.5", {}, measure("x", "y"), {}),
+    "log states": ("x' = a*x - b*x*y\ny' = b*x*y - c*y*t", {}, measure("x", "y", noise="lognormal"), {"log": ["b"]}),
+    "hidden": ("x' = -a*x + b*y\ny' = a*x - (b+c)*y\nC = x/V + s*y^2", {}, measure("C"), {"log": ["a", "V"]}),
+    "initial values": (
+        "x' = -a*x + b*y\ny' = a*x - (b+c)*y\nx(0) = A0*a\ny(0) = 2",
+        *({}, measure("x", first=1), {"fixed": {"c": 0.5}, "log": ["a"]}),
+    ),
+    "log-normal": (
+        "x' = -a*x + b*y\ny' = a*x - b*y\nz' = x - z\nx(0) = A0\ny(0) = 0\nC = x/V",
+        *({}, measure("C", "z", noise=["lognormal", "gaussian"]), {}),
+    ),
+    "inputs": (
+        "x' = k*u - b*x*v",
+        *({"inputs": ["u", "v"]}, measure("x", inputs={"u": RAMP, "v": STEPS}), {}),
+    ),
+    "hidden inputs": (
+        "x' = k*u - b*x*v + c*y\ny' = -c*y\nC = v*x + u",
+        *({"inputs": ["u", "v"]}, measure("C", inputs={"u": RAMP, "v": STEPS}), {"log": ["k"]}),
+    ),
+    "doses": (
+        "A' = -ka*A\nC' = ka*A/V - k*C\nA(0) = 0\nC(0) = 0",
+        {},
+        measure("C", doses=[wf.Doses("A", [0, 2.0], ["F*10", 5]), wf.Doses("C", [1.3], 2.0)]),
+        {"log": ["ka", "F"]},
+    ),
+    "time": ("x' = a*sin(b*t)*x\nz' = 0\ny' = z*cos(t) + c", {}, measure("x", "y"), {}),
+}
+"""Equations, settings of the model, data, and settings of the fit, by what is special about them."""
+
+
+@cache
+def get_case(name: str) -> LaneCase:
+    """Return a case of `SETTINGS`; in "averages" each sample is an average over three nodes."""
+    if name == "averages":
+        case = get_case("hidden")
+        first = np.arange(0, len(case.mesh.times) - 2, 2)
+        # A node at the end of one sample is the first one of the next.
+        entries = [(node + j, k, j == 2) for k, node in enumerate(first) for j in range(3)]
+        entries.sort()
+        weights = np.tile([1 / 6, 4 / 6, 1 / 6], len(first))
+        mesh = replace(case.mesh, entries=np.array(entries), entry_weights=weights, samples=len(first))
+        return replace(case, mesh=mesh)
+    equations, model, data, fit = SETTINGS[name]
+    return LaneCase.build(wf.Model.from_text(equations, **model), data, **fit)
+
+
+CASES = (*SETTINGS, "averages")
