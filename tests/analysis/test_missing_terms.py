@@ -107,3 +107,14 @@ def test_missing_term_of_a_second_order_equation_ranks_first():
 def test_terms_that_the_model_already_has_are_not_tried():
     fit = fitted("u1' = p1*u1 - p2*u1*u2\nu2' = -p3*u2 + p4*u1*u2")
     assert "already has all of these terms" in fit.missing_terms({"u1": "u1"}).sentence
+
+
+def test_simpler_of_two_terms_that_fit_equally_well_ranks_first():
+    t = np.linspace(0, 5, 40)
+    values = 3 + 2 * np.exp(-t) + 0.05 * np.random.default_rng(0).standard_normal(40)
+    fit = wf.fit(wf.Model.from_text("u' = -k*u"), wf.Dataset(t, values, names=["u"]))
+    ranking = fit.missing_terms(["7/2", "1"])
+    assert [term.term for term in ranking.terms] == ["1", "7/2"]
+    simple, double = ranking.terms
+    assert simple.gain == pytest.approx(double.gain, abs=1e-6)
+    assert simple.coefficient == pytest.approx(3.5 * double.coefficient, rel=1e-4)

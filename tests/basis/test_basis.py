@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import weakform as wf
 from weakform.basis.bump_function import bump, normalise_bumps
-from weakform.basis.local import Local
+from weakform.basis.local import Local, _correct_derivatives, _place_centres
 from weakform.basis.orthonormal import compute_radius_errors, find_corner
 from weakform.data.trajectory import Trajectory
 from weakform.support.errors import FitError
@@ -154,3 +154,31 @@ def test_bumps_do_not_bridge_gaps():
     assert not (left & right).any()
     assert left.any()
     assert right.any()
+
+
+def test_radius_of_a_series_too_short_for_the_search_is_refused():
+    """Four radii from 2 to 5 samples are needed, and twice the largest one has to fit into the series."""
+    for steps in (6, 9):
+        with pytest.raises(FitError, match=f"{steps + 1} samples is too short to search"):
+            compute_radius_errors(make_trajectory(steps), None, 1.0)
+    radii, errors = compute_radius_errors(make_trajectory(10), None, 1.0)
+    assert radii == pytest.approx([0.2, 0.3, 0.4, 0.5])
+    assert np.isfinite(errors).all()
+
+
+def test_corrected_derivative_is_that_of_the_bump_where_samples_are_dense():
+    """The correction makes sums exact for cubics; where they are close to integrals, hardly anything is corrected."""
+    tau = np.linspace(-0.99, 0.99, 101)
+    tau = tau + 0.003 * np.sin(7 * tau)
+    weights = np.gradient(tau)
+    phi, dphi = _correct_derivatives(tau, weights, 4.0)
+    expected, slope = bump(tau)
+    size = np.linalg.norm(weights * expected)
+    assert phi == pytest.approx(weights * expected / size, rel=1e-12)
+    assert dphi == pytest.approx(weights * slope / (4.0 * size), abs=1e-3 * np.abs(dphi).max())
+
+
+def test_bumps_at_uneven_times_leave_equal_margins_at_both_ends():
+    """A span of 8 has 27 centres 0.3 apart, and the remaining 0.2 are divided between the ends."""
+    t = np.concatenate([[0.0], np.sort(np.random.default_rng(0).uniform(0, 10, 600)), [10.0]])
+    assert _place_centres(t, 1.0, 0.3) == pytest.approx(1.1 + 0.3 * np.arange(27), rel=1e-12)

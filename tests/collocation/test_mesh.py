@@ -99,3 +99,15 @@ def test_mesh_with_inputs_scale_and_gaps_matches_differences(hold):
     dx = rng.standard_normal((12, 2))
     numeric = (mesh.compute_defects(p, x + h * dx) - mesh.compute_defects(p, x - h * dx)) / (2 * h)
     assert np.allclose(line.A.apply(dx), numeric, atol=1e-8)
+
+
+def test_pieces_of_a_mesh_are_nearly_equal_and_stay_within_their_trajectories():
+    """Nine and eight nodes make two pieces each of at least four nodes; a trajectory of three nodes stays whole."""
+    model = wf.Model.from_text("x' = -k*x")
+    parts = []
+    for nodes in (9, 8, 3):
+        t, values = np.arange(float(nodes)), np.ones((nodes, 1))
+        parts.append(MeshPart(build_system(model, wf.Dataset(t, values, names=["x"]), 0), t, values, values > 0))
+    pieces = Mesh.from_parts(parts).cut_into_pieces(4)
+    assert pieces.begins.tolist() == [0, 4, 9, 13, 17, 20]
+    assert pieces.systems == tuple(parts[k].system for k in (0, 0, 1, 1, 2))

@@ -129,3 +129,36 @@ def test_states_of_stiff_model_are_forward_solution():
     assert np.allclose(point.p, [3, 1, 6, 1], rtol=1e-3)
     solved = wf.simulate(model, point.p, point.X[1], meshes[0]).states
     assert np.allclose(point.X[1:], solved, atol=2e-3)
+
+
+def test_working_coordinate_continues_along_its_tangent_below_the_floor():
+    """The logarithm below the floor f: log f + (h - f)/f, which is log f - 1 at zero and log f - 3 at -2 f."""
+    _, _, relaxed, _ = relaxed_problem("hidden", noise="lognormal")
+    floor = relaxed.layout.floor
+    assert (floor > 0).all()
+    for share, below in ((1.0, 0.0), (0.5, 0.5), (0.0, 1.0), (-2.0, 3.0)):
+        x, slope = relaxed.convert_to_working(share * floor)
+        assert x == pytest.approx(np.log(floor) - below, rel=1e-12)
+        assert slope == pytest.approx(floor, rel=1e-12)
+
+
+def test_switch_at_an_unknown_time_counts_as_half_on_at_every_node():
+    """Until the states are known, the right-hand side is half-way between its values before and after the switch."""
+    model, t = wf.Model.from_text("x' = if(x > 2, a, b) - x\ny' = x - y"), np.linspace(0, 3, 15)
+    matched = match(wf.Dataset(t, 1 + np.sin(t), names=["y"], sigma=0.1), model)
+    parameters = resolve_parameters(matched.model, matched.data)
+    problem = HiddenStateProblem.build(parameters, matched.data)
+    layout = problem.build_layout(problem.build_meshes())
+    X, p = np.ones((len(layout.times), 2)), np.array([5.0, 3.0])
+    assert matched.model.parameters == ("a", "b")
+    for inputs in (layout.before, layout.after, layout.middle):
+        assert problem.functions.f(layout.times, X, p, inputs) == pytest.approx(np.tile([4.0 - 1.0, 0.0], (len(X), 1)))
+
+
+@pytest.mark.parametrize("q", [1.0, 0.1])
+def test_variance_of_a_given_initial_value_is_that_of_a_walk_over_the_whole_duration(q):
+    """All states are 2: `q² 2²` for an initial value, and the share h/T of it, one of 14, for an interval."""
+    _, _, relaxed, _ = relaxed_problem("given")
+    V = relaxed.compute_variances(np.full((len(relaxed.layout.times), 2), 2.0), q)
+    assert V[relaxed.layout.ahead] == pytest.approx(4 * q**2, rel=1e-12)
+    assert V[relaxed.layout.inner].sum(axis=0) == pytest.approx(4 * q**2, rel=1e-9)

@@ -69,3 +69,10 @@ def test_trajectories_may_have_separate_noise():
 def test_join_refuses_datasets_that_do_not_fit_together(build, message):
     with pytest.raises(wf.WeakformError, match=message):
         build()
+
+
+@pytest.mark.parametrize("sigmas", [([0.0], [0.1]), ([0.1], [0.0])], ids=["first", "second"])
+def test_join_refuses_noise_free_data_beside_noisy_ones(sigmas):
+    parts = [wf.Dataset(np.arange(9.0), np.arange(9.0), sigma=sigma) for sigma in sigmas]
+    with pytest.raises(wf.WeakformError, match="cannot be joined with noisy ones"):
+        wf.Dataset.join(parts)

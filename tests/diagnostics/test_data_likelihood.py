@@ -58,3 +58,13 @@ def test_log_likelihood_is_nan_for_methods_without_states_that_obey_the_model(me
     fit = wf.fit(problem.model, problem.simulate(M=80, noise=0.05, seed=1), method=method)
     assert np.isnan(fit.log_likelihood)
     assert "no states that obey the model" in str(fit)
+
+
+def test_log_likelihood_of_correlated_noise_is_the_density_of_the_multivariate_normal():
+    C = np.array([[0.0025, 0.001], [0.001, 0.0016]])
+    model, t = wf.Model.from_text("x' = -k*x\ny' = -m*y"), np.linspace(0, 5, 30)
+    u = wf.simulate(model, [0.5, 0.2], [2.0, 3.0], t).states
+    values = u + np.random.default_rng(0).multivariate_normal([0.0, 0.0], C, len(t))
+    fit = wf.fit(model, wf.Dataset(t, values, sigma=C, names=["x", "y"]))
+    expected = stats.multivariate_normal(cov=C).logpdf(values - fit.denoised[0]).sum()
+    assert fit.log_likelihood == pytest.approx(expected, rel=1e-9)

@@ -1,11 +1,13 @@
 """Goodness of fit: wrong models and wrong sigmas are detected, right ones are not rejected."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import weakform as wf
 from weakform.diagnostics.autocorrelation import is_autocorrelated, run_autocorrelation_test
-from weakform.diagnostics.goodness import find_one_sided_stretches
+from weakform.diagnostics.goodness import find_misfits, find_one_sided_stretches
 from weakform.forward.solver import simulate
 
 
@@ -124,3 +126,13 @@ def test_as_many_unknowns_as_values_need_a_given_sigma(is_sigma_given):
         assert fit["a"].note == fit["b"].note == "as many unknowns as values"
         assert "contain no information" not in words
         assert np.isinf(fit.predict([1.0]).upper).all()
+
+
+def test_misfits_of_the_equations_are_listed_with_the_worst_first():
+    """Weak residuals of 8 and -12 standard deviations in one trajectory, and of 10 in the other."""
+    form = SimpleNamespace(functions=SimpleNamespace(blocks=2, radius=1.0))
+    centres, first, second = np.arange(20.0), np.zeros((2, 20)), np.zeros((2, 20))
+    first[0, 3], first[1, 15], second[0, 9] = 8.0, -12.0, 10.0
+    misfits = find_misfits((form, form), [(centres, first), (centres, second)])
+    assert [(m.score, m.equation, m.trajectory) for m in misfits] == [(-12.0, 1, 0), (10.0, 0, 1), (8.0, 0, 0)]
+    assert [(m.start, m.stop) for m in misfits] == [(14.5, 15.5), (8.5, 9.5), (2.5, 3.5)]

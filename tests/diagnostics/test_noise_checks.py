@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import weakform as wf
-from weakform.diagnostics.noise_checks import check_noise, warn_of_isolated_outliers
+from weakform.diagnostics.noise_checks import (
+    _compute_standard_deviations,
+    check_noise,
+    is_rounding,
+    warn_of_isolated_outliers,
+)
 
 TIMES = np.linspace(0, 10, 200)
 
@@ -120,3 +125,29 @@ def test_uneven_scatter_does_not_explain_a_rejection_by_correlated_residuals():
     findings = check(level, 0.1 * autoregressive(0.9) * level / level.mean(), rejected=True)
     assert not any("scatter" in sentence for sentence in findings.sentences)
     assert not findings.explains_rejection
+
+
+def test_residual_whose_deviation_cannot_be_computed_counts_as_not_absorbed():
+    """The fit absorbs half of the noise of one column; the draws of the other are not finite."""
+    data = wf.Dataset(TIMES, np.column_stack([np.sin(TIMES), np.cos(TIMES)]), names=["u", "v"])
+
+    def project(noise):
+        return noise * np.array([0.5, np.nan])[:, None]
+
+    deviations = _compute_standard_deviations(data, SimpleNamespace(project_residuals=project))
+    assert deviations[:, 0].mean() == pytest.approx(0.5, rel=0.02)
+    assert (deviations[:, 1] == 1.0).all()
+
+
+def test_residuals_of_rounded_values_are_recognised():
+    """Rounding errors of a fast curve are uniform; the residuals of a wrong model are smooth, and noise is normal."""
+    t = np.linspace(0, 10, 400)
+    curve = np.exp(-0.3 * t) * (2 + np.sin(3 * t))
+    rounded = curve - np.round(curve, 2)
+    rng = np.random.default_rng(0)
+    assert is_rounding(rounded)
+    assert is_rounding(np.concatenate([np.zeros(100), rounded]))
+    assert not is_rounding(rng.standard_normal(400))
+    assert not is_rounding(np.sin(t))
+    assert not is_rounding(np.interp(t % 2, [0, 1, 2], [-1, 1, -1]))
+    assert not is_rounding(rounded[:90])

@@ -1,12 +1,13 @@
 """Output error over a growing horizon."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 
 import weakform as wf
 from weakform.data.matching import match
-from weakform.estimators import ESTIMATORS, Options
+from weakform.estimators import ESTIMATORS, Options, growing_horizon
 from weakform.estimators.growing_horizon import fit_growing_horizon
 from weakform.estimators.output_error import search
 from weakform.fitting.multistart import prepare
@@ -86,3 +87,29 @@ def test_objective_is_infinite_if_time_is_over():
     problem = wf.problems.get("logistic")
     task = replace(task_of(problem, problem.simulate(M=60, noise=0.05, seed=1)), stop=Watch(-1.0))
     assert fit_growing_horizon(task, problem.parameters).objective == np.inf
+
+
+def test_horizon_grows_by_less_after_a_fit_that_is_not_good(monkeypatch):
+    """Fits stay good over at most five more samples; too long a horizon is shortened, and the end is reached."""
+    problem = wf.problems.get("logistic")
+    task = task_of(problem, problem.simulate(M=60, noise=0.05, seed=1))
+    horizons, reached = [], 12
+
+    def is_good(part, outcome):
+        nonlocal reached
+        horizons.append(part)
+        if good := part - reached <= 5:
+            reached = part
+        return good
+
+    fitted = SimpleNamespace(estimate=problem.parameters, initial=(np.ones(1),))
+    monkeypatch.setattr(growing_horizon, "_truncate_task", lambda task, samples, steps: samples)
+    monkeypatch.setattr(growing_horizon, "search", lambda *arguments, **options: fitted)
+    monkeypatch.setattr(growing_horizon, "_is_good", is_good)
+    monkeypatch.setattr(growing_horizon, "_lower_sigma", lambda part, outcome: part)
+    monkeypatch.setattr(growing_horizon, "_try_measured_initial_states", lambda part, outcome: outcome)
+    assert growing_horizon._follow_draw(task, problem.parameters, (np.ones(1),), 12) is fitted
+    assert reached == len(task.weak.forms[0].times)
+    first, too_long, shorter = horizons[:3]
+    assert first == 12
+    assert too_long > 17 >= shorter

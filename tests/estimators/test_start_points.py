@@ -6,7 +6,7 @@ import pytest
 import weakform as wf
 from weakform.data.matching import match
 from weakform.estimators import ESTIMATORS, Options
-from weakform.estimators.initial_guess import compute_natural_sizes
+from weakform.estimators.initial_guess import compute_natural_sizes, compute_velocity_factors
 from weakform.estimators.relaxed_model import SEARCH_SETTINGS, make_hidden_state_starts
 from weakform.fitting.multistart import prepare
 from weakform.parameters import resolve_parameters
@@ -81,3 +81,30 @@ def test_natural_size_of_a_rate_is_about_five_over_the_duration_on_either_scale(
     parameters = resolve_parameters(matched.model, matched.data, None, {"bounds": {"k": (0, np.inf)}, "log": log})
     task = prepare(parameters, matched, ESTIMATORS["relaxed"], Options(), wf.Local(), watch=Watch(60)).task
     assert compute_natural_sizes(task, 1.0) == pytest.approx([5 / duration], rel=0.2)
+
+
+def test_natural_size_is_computed_at_the_centre_of_the_bounds_of_other_parameters():
+    """The rate is k exp(b), and b between 1 and 3: k has the size that it has with b = 2."""
+    t = np.linspace(0, 10, 20)
+    data = wf.Dataset(t, 1 - np.exp(-0.2 * t), names=["y"], sigma=0.1)
+    sizes = {}
+    for name, choices in {"bounded": {"bounds": {"b": (1, 3)}}, "fixed": {"fixed": {"b": 2.0}}}.items():
+        matched = match(data, wf.Model.from_text("x' = -k*exp(b)*x\ny' = k*exp(b)*x", parameters=["b", "k"]))
+        parameters = resolve_parameters(matched.model, matched.data, None, choices)
+        task = prepare(parameters, matched, ESTIMATORS["relaxed"], Options(), wf.Local(), watch=Watch(60)).task
+        sizes[name] = compute_natural_sizes(task, 1.0)
+    assert sizes["bounded"] == pytest.approx(sizes["fixed"], rel=1e-9)
+    assert sizes["fixed"][1] == pytest.approx(0.5 * np.exp(-2.0), rel=0.2)
+
+
+def test_drawn_levels_of_hidden_states_are_within_decades_of_the_measured_size():
+    """The largest measured value is 4, so that a hidden state is drawn between about 0.4 and 13, times its pace."""
+    t = np.linspace(0, 5, 40)
+    matched = match(wf.Dataset(t, 4 * np.exp(-t), names=["x"], sigma=0.1), wf.Model.from_text("x' = -a*y\ny' = -b*y"))
+    parameters = resolve_parameters(matched.model, matched.data, None, {"bounds": dict.fromkeys("ab", (0, 10))})
+    task = prepare(parameters, matched, ESTIMATORS["relaxed"], Options(), wf.Local(), watch=Watch(60)).task
+    paces = compute_velocity_factors(task.problem)
+    levels = np.array([start.state_levels for start in make_hidden_state_starts(task, (), 40, 0)]) / paces
+    assert levels.min() > 0.04
+    assert levels.max() < 40
+    assert levels.max() > 10 * levels.min()

@@ -1,12 +1,13 @@
 """Least squares in the parameters of a task: the closed form inside a box, and starts on its faces."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from weakform.estimators.estimation_problem import Task
-from weakform.estimators.weak_least_squares import least_squares
+from weakform.estimators.weak_least_squares import _polish_solution, least_squares
 from weakform.parameters.working_scale import WorkingScale
 from weakform.results.options import Options
 from weakform.results.status import Status
@@ -48,3 +49,12 @@ def test_start_on_face_where_residual_is_undefined_begins_inside_the_box(face):
     estimate, status, _ = least_squares(task, residual, jacobian, start, 100)
     assert status is Status.CONVERGED
     assert estimate[0] == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(1.0, 5.0), (-5.0, 1.0)], ids=["lower", "upper"])
+def test_last_step_may_end_exactly_at_a_bound(lower, upper):
+    """The residual `p - 1` is zero at the bound 1, and a Gauss–Newton step from (lower + upper)/2 reaches it."""
+    task = box_task([lower], [upper], linear=False)
+    start = SimpleNamespace(x=np.array([(lower + upper) / 2]))
+    estimate = _polish_solution(lambda p: p - 1, lambda p: np.eye(1), start, task)
+    assert estimate.tolist() == [1.0]

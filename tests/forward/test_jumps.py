@@ -1,9 +1,13 @@
 """Forward solutions with jumps against closed forms, their sensitivities against differences; steady states."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import weakform as wf
+from weakform.forward.jumps import Jumps
+from weakform.forward.piecewise_solution import _WatchedTrigger
 from weakform.forward.solver import simulate
 from weakform.forward.steady_states import find_steady_state
 
@@ -186,3 +190,22 @@ def test_initial_value_before_a_dose_has_its_own_interval():
     before, after = fit.initial["A"], fit.predict([0.0])["A"][0]
     assert before.interval[0] < before.value < before.interval[1]
     assert after[0] == pytest.approx(before.value + 60)
+
+
+@pytest.mark.parametrize("direction", [1.0, -1.0], ids=["rising", "falling"])
+def test_trigger_at_zero_up_to_rounding_of_large_states_has_not_passed_it(direction):
+    """Neighbouring numbers at 1e6 differ by 1e-10, so a trigger of 1e-9 may be rounding; one of 1 is not."""
+    for size, has_passed in ((1e-9, False), (1.0, True)):
+        jumps = SimpleNamespace(evaluate_triggers=lambda t, u, p, size=size: np.array([direction * size]))
+        watched = _WatchedTrigger(jumps, 0, np.empty(0), 1, 0.0, direction)
+        assert (direction * watched(1.0, np.array([1e6])) > 0) is has_passed
+
+
+def test_switch_near_time_zero_is_on_at_its_own_time_up_to_rounding():
+    """The time `0.1 + 0.2 - 0.3` of the switch is 6e-17 by rounding: zero is the same time."""
+    jumps = Jumps(wf.Model.from_text("x' = if(t < a + b - c, 0, k)"))
+    p = np.array([{"a": 0.1, "b": 0.2, "c": 0.3, "k": 1.0}[name] for name in jumps.parameters])
+    assert 0 < jumps.list_scheduled_jumps(p)[0].time < 1e-15
+    before, at = (jumps.evaluate_switches(t, np.zeros(1), p) for t in (-1e-9, 0.0))
+    assert (before != at).all()
+    assert (at == jumps.evaluate_switches(1.0, np.zeros(1), p)).all()

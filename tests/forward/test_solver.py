@@ -7,6 +7,9 @@ import pytest
 
 import weakform as wf
 from support import ALL
+from weakform.forward.initial_value_problem import InitialValueProblem
+from weakform.forward.jumps import get_jumps
+from weakform.forward.piecewise_solution import PiecewiseSolver
 from weakform.forward.solver import SimulationStatus, simulate
 from weakform.model.inputs import Inputs
 from weakform.support.errors import DataError
@@ -157,3 +160,18 @@ def test_initial_values_of_the_model_are_those_at_time_zero():
     assert np.allclose(simulate(model, p, [100.0], [0.25, 1.0]).states[:, 0], 100 * np.exp([0.0, -0.75]), rtol=1e-7)
     # If the times begin earlier, as with a dose before time zero, the initial values hold there.
     assert np.allclose(simulate(model, p, None, [-1.0, 1.0]).states[:, 0], 100 * np.exp([0.0, -2.0]), rtol=1e-7)
+
+
+def test_limit_of_steps_between_inputs_is_independent_of_the_requested_times():
+    """Two samples of the input are nearly at one time: the longest step follows from the duration, not from a gap."""
+    model = wf.Model.from_text("x' = q - x", inputs=["q"])
+    driven = Inputs(np.array([0.0, 1e-9, 10.0]), np.array([[1.0], [2.0], [3.0]]), (False,))
+    setting = InitialValueProblem(model, np.zeros(0), driven, get_jumps(model), 1e-8, atol=np.ones((1, 1)), budget=100)
+    few, many = (PiecewiseSolver(setting, np.ones((1, 1)), np.linspace(0, 10, n)).max_step for n in (2, 1001))
+    assert 1e-9 < many == few < 10.0
+
+
+def test_state_that_stays_at_zero_has_no_sensitivity_to_its_rate():
+    """The derivative of `-k*u` by k is exactly zero at u = 0; only one that is no number is taken next to zero."""
+    solved = simulate(wf.Model.from_text("u' = -k*u"), [0.7], [0.0], np.linspace(0, 3, 5), sensitivities=True)
+    assert (solved.by_parameters == 0).all()

@@ -164,3 +164,18 @@ def test_draws_for_a_band_are_inside_the_bounds_and_not_piled_up_at_them(monkeyp
     # The initial value has no bounds: it is normal.
     assert u0.mean() == pytest.approx(2.0, abs=0.03)
     assert u0.std() == pytest.approx(0.1, rel=0.2)
+
+
+def test_linearised_band_of_correlated_noise_is_in_the_units_of_the_states():
+    """Only the rate k of x = 2 exp(-k t) is uncertain, by s: the band is x ± z t x s, and that of y has no width."""
+    C = np.array([[0.0025, 0.001], [0.001, 0.0016]])
+    model, t = wf.Model.from_text("x' = -k*x\ny' = -m*y"), np.linspace(0, 5, 20)
+    u = wf.simulate(model, [0.5, 0.2], [2.0, 3.0], t).states
+    noisy = u + np.random.default_rng(0).multivariate_normal([0.0, 0.0], C, len(t))
+    fit = wf.fit(model, wf.Dataset(t, noisy, sigma=C, names=["x", "y"]))
+    joint = JointEstimate(np.array([0.5, 0.2, 2.0, 3.0]), np.diag([0.1**2, 0.0, 0.0, 0.0]), is_given=True)
+    band = BandBuilder(fit, 0, np.array([0.0, 1.0, 4.0]), 0.0, joint).build_prediction(0.95, 3.0, "delta", 0)
+    half = 3.0 * band.times * 2 * np.exp(-0.5 * band.times) * 0.1
+    for end, sign in ((band.lower, -1), (band.upper, 1)):
+        assert sign * (end - band.states)[:, 0] == pytest.approx(half, rel=1e-4, abs=1e-12)
+        assert end[:, 1] == pytest.approx(band.states[:, 1], rel=1e-9)

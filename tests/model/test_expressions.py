@@ -1,5 +1,6 @@
 """Parsing of equations as text: values of expressions, refusals with place and reason, suggestions for names."""
 
+import math
 import time
 
 import pytest
@@ -54,6 +55,7 @@ def test_arithmetic_follows_the_usual_precedence(text, value):
         pytest.param("u' = p u", "column 8", "operator is missing", id="a space"),
         pytest.param("u' = 2p", "column 7", "operator is missing", id="2p"),
         pytest.param("u' = p*(u + 1", "line 1", "expected ')'", id="open bracket"),
+        pytest.param("u' = p*(u + rate", "column 17", "expected ')', found the end", id="open bracket at the end"),
         pytest.param("u' = p*u)", "column 9", "expected the end of the equation", id="closed twice"),
         pytest.param("u' = p*", "line 1", "expected a number", id="ends early"),
         pytest.param("u' = ", "line 1", "expected a number", id="empty"),
@@ -132,3 +134,30 @@ def test_expression_that_is_never_finite_is_refused_when_compiled():
 def test_part_that_cancels_to_an_undefined_constant_is_refused_with_its_column(part):
     with pytest.raises(ModelError, match=r"line 1, column \d+: this .*finite real number"):
         wf.Model.from_text(f"x' = k*{part}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cot", lambda x: math.cos(x) / math.sin(x)),
+        ("sec", lambda x: 1 / math.cos(x)),
+        ("csc", lambda x: 1 / math.sin(x)),
+        ("acot", lambda x: math.pi / 2 - math.atan(x)),
+        ("asec", lambda x: math.acos(1 / x)),
+        ("acsc", lambda x: math.asin(1 / x)),
+        ("arccot", lambda x: math.pi / 2 - math.atan(x)),
+        ("arcsec", lambda x: math.acos(1 / x)),
+        ("arccsc", lambda x: math.asin(1 / x)),
+        ("coth", lambda x: (math.exp(x) + math.exp(-x)) / (math.exp(x) - math.exp(-x))),
+        ("sech", lambda x: 2 / (math.exp(x) + math.exp(-x))),
+        ("csch", lambda x: 2 / (math.exp(x) - math.exp(-x))),
+        ("log10", math.log10),
+        ("log2", math.log2),
+        ("log1p", math.log1p),
+        ("expm1", math.expm1),
+        ("cbrt", lambda x: x ** (1 / 3)),
+    ],
+)
+def test_functions_made_of_others_have_the_values_of_their_definitions(name, value):
+    for x in (1.25, 3.0):
+        assert float(parse_expression(f"{name}({x})", [])) == pytest.approx(value(x), rel=1e-14)

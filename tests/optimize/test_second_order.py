@@ -267,3 +267,25 @@ def test_cubic_weight_grows_after_poor_step_so_that_next_step_is_shorter(ratio):
     second = rule.step(g, H, d, -open_box, open_box)
     assert first == pytest.approx([-1.0])  # 3 + s - 2 s² = 0 at s = -1
     assert -1.0 < second[0] < 0.0
+
+
+@pytest.mark.parametrize("value", [INF, np.nan])
+def test_undefined_value_is_no_start_even_with_finite_derivatives(value):
+    minimum = minimise(lambda x, o: Value(value, x, np.eye(2)), np.ones(2), np.zeros(2), np.ones(2), TrustRegion())
+    assert minimum.stop is Stop.START
+    assert minimum.value == INF
+
+
+def test_first_radius_without_an_extent_is_the_length_of_a_scaled_gradient_step():
+    """The gradient (6, 16) over the scales (2, 4) is (3, 4), of length 5."""
+    g, d = np.array([6.0, 16.0]), np.array([2.0, 4.0])
+    rule = TrustRegion()
+    rule.begin(g, d, np.zeros(2))
+    assert rule.radius == 5.0
+
+
+def test_step_along_a_bound_keeps_within_the_radius():
+    """The first variable stops at -0.3; the second one takes what is left of the radius 1, `√(1 - 0.3²)`."""
+    low, high = np.array([-0.3, -10.0]), np.full(2, 10.0)
+    step = TrustRegion(radius=1.0).step(np.ones(2), 1e-3 * np.eye(2), np.ones(2), low, high)
+    assert step == pytest.approx([-0.3, -np.sqrt(0.91)], rel=1e-6)

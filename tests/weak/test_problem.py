@@ -1,10 +1,12 @@
 """The weak problem with gaps, uneven times, correlated noise and several trajectories."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import weakform as wf
-from support import LV, values_at
+from support import LINEAR, LV, values_at
 from weakform.basis.local import Local
 from weakform.noise.kinds import KINDS
 from weakform.weak.weak_likelihood import WeakLikelihood
@@ -62,3 +64,12 @@ def test_weak_likelihood_adds_over_trajectories():
     assert isinstance(WeakProblem.build(LV.model, parts[0], Local()).likelihood(), WeakLikelihood)
     assert joint.value == pytest.approx(sum(e.value for e in each))
     assert np.allclose(joint.hessian, sum(e.hessian for e in each))
+
+
+def test_weighted_left_side_of_noise_free_data_has_root_mean_square_one():
+    """One state in any unit, in two trajectories."""
+    t = np.linspace(0, 3, 40)
+    for unit in (1.0, 1e-6):
+        parts = [wf.Dataset(t, unit * c * np.exp(-t), names=["u"], sigma=unit) for c in (1.0, 3.0)]
+        problem = replace(WeakProblem.build(LINEAR, wf.Dataset.join(parts), Local()), sigma=np.zeros(1))
+        assert problem.compute_left_side_norm() == pytest.approx(np.sqrt(problem.size), rel=1e-12)

@@ -148,6 +148,38 @@ DRAWING_POLICY = _DrawingPolicy()
 
 
 @dataclass(frozen=True)
+class _RoundingPolicy:
+    """When the residuals of a rejected model are those of rounded values: uniform between two limits. By judgement; the
+    test of rounded curves is in `tests/diagnostics/test_noise_checks.py`.
+    """
+
+    min_values: int = 100
+    """Values below which the shape of the residuals shows too little."""
+    no_error: float = 1e-6
+    """Residual, relative to the largest, below which the model reproduces a value exactly."""
+    kurtosis: tuple[float, float] = (1.6, 2.2)
+    """Fourth moment over the squared second one: 1.8 for uniform residuals, 1.5 for a wave, 3 for normal ones."""
+    max_correlation: float = 0.5
+    """Correlation of neighbours: that of the smooth residuals of a wrong model is near one. Rounding errors of a slow
+    curve are alike, too, until they jump from one limit to the other."""
+
+
+_ROUNDING = _RoundingPolicy()
+
+
+def is_rounding(e: FloatArray) -> bool:
+    """Return True if the residuals `(n,)` of a rejected model are those of rounded values."""
+    # A curve that begins at zero has no rounding error there.
+    e = e[np.abs(e) > _ROUNDING.no_error * np.abs(e).max(initial=0.0)]
+    if len(e) < _ROUNDING.min_values:
+        return False
+    square = float(np.mean(e**2))
+    kurtosis = float(np.mean(e**4)) / square**2
+    correlation = float(np.mean(e[1:] * e[:-1])) / square
+    return _ROUNDING.kurtosis[0] < kurtosis < _ROUNDING.kurtosis[1] and correlation < _ROUNDING.max_correlation
+
+
+@dataclass(frozen=True)
 class NoiseFindings:
     """Findings about the noise.
 
@@ -225,6 +257,15 @@ def check_noise(
     has_outliers = is_uneven = explains_rejection = False
     deviations: FloatArray | None = None
     for column in _iterate_columns(data, refined):
+        if is_rejected and not rejected_by_repeats and is_rounding(column.e):
+            step = np.sqrt(12 * np.mean(column.e**2)) * refined.sigma[column.position[1]]
+            sentences.append(
+                f"The residuals of {column.name} are those of values that were rounded to steps of about {step:.2g}, "
+                "not noise: they are evenly spread between two limits. Their pattern says nothing about the model, and "
+                "the intervals may be too narrow. Take the values before they were rounded."
+            )
+            explains_rejection = True
+            continue
         scatter, equal, strong = _check_scatter(column)
         if scatter:
             # A fit absorbs more of the noise where it can follow single values. Such residuals are small, whatever the

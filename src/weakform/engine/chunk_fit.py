@@ -12,6 +12,7 @@ A later result replaces an earlier one only if it converged and is at least as l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,13 +46,16 @@ class _ChunkPolicy:
     first_starts: int = 3
     """Starts of the first pass, where a model is not linear in its parameters or has hidden states."""
     more_starts: tuple[int, ...] = (8, 24)
-    """Starts of each later pass."""
+    """Starts of each later pass. A model that is linear in its parameters has one start in each, with windows of
+    another radius."""
     halvings: int = 4
     """How often the mesh is halved, at most."""
     agreement: float = 0.1
     """Difference in log-likelihood up to which two starts have reached the same optimum."""
     min_agreeing: int = 2
     """Starts that have to agree; with fewer the dataset is tried again."""
+    long_series: int = 100
+    """Samples from which a success needs no start that agrees."""
     default_sigma_share: float = 0.1
     """First σ relative to the spread, where there are too few values to estimate it."""
     min_values_for_sigma: int = 4
@@ -60,8 +64,11 @@ class _ChunkPolicy:
 
 POLICY = _ChunkPolicy()
 """The numbers in use."""
+UNUSABLE = 1e300
+"""Misfit of a draw whose solution is not finite, so that it is chosen last."""
 _CONVERGED = STATUSES.index(Status.CONVERGED)
 _EMPTY = STATUSES.index(Status.EMPTY)
+_HAS_CONVERGED = np.array([status.converged for status in STATUSES])
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,34 @@ class BatchPlan:
 
 
 @dataclass
+class ChunkInputs:
+    """The inputs of a chunk, evaluated on a mesh when they are needed there.
+
+    Attributes
+    ----------
+    evaluate : callable
+        `evaluate(level)` returns the `LaneInputs` of all datasets of the chunk on mesh number `level`, and keeps them.
+    is_shared : bool
+        Whether all datasets have the same inputs.
+    chosen : ndarray of int, or None
+        The datasets that are selected; None for all.
+    """
+
+    evaluate: Callable[[int], LaneInputs]
+    is_shared: bool
+    chosen: IntArray | None = None
+
+    def select(self, chosen: IntArray) -> ChunkInputs:
+        """Return the inputs of some of the datasets."""
+        return replace(self, chosen=chosen if self.chosen is None else self.chosen[chosen])
+
+    def on_mesh(self, level: int) -> LaneInputs:
+        """Return the inputs on a mesh."""
+        inputs = self.evaluate(level)
+        return inputs if self.chosen is None else inputs.select(self.chosen)
+
+
+@dataclass
 class ChunkData:
     """The data of a chunk.
 
@@ -110,15 +145,14 @@ class ChunkData:
     values, weights : ndarray, (sets, S, K)
         Values in the coordinates of their noise, and one over their relative standard deviation, 0 where missing.
     sigma : ndarray, (sets, K), or None
-    inputs : callable, or None
-        `inputs(mesh)` returns the `LaneInputs` of the chunk on a mesh.
+    inputs : ChunkInputs, or None
     """
 
     times: FloatArray
     values: FloatArray
     weights: FloatArray
     sigma: FloatArray | None
-    inputs: dict[int, LaneInputs] | None
+    inputs: ChunkInputs | None
 
     @property
     def sets(self) -> int:
@@ -127,7 +161,7 @@ class ChunkData:
 
     def select(self, chosen: IntArray) -> ChunkData:
         """Return some of the datasets."""
-        inputs = None if self.inputs is None else {k: part.select(chosen) for k, part in self.inputs.items()}
+        inputs = None if self.inputs is None else self.inputs.select(chosen)
         sigma = None if self.sigma is None else self.sigma[chosen]
         return ChunkData(self.times, self.values[chosen], self.weights[chosen], sigma, inputs)
 
@@ -201,16 +235,19 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
     todo = np.flatnonzero(counts >= max(plan.model.unknowns, 2))
     with np.errstate(all="ignore"):
         single = plan.is_linear and plan.complete
-        rounds = (1 if single else POLICY.first_starts, *POLICY.more_starts)
+        rounds = (POLICY.first_starts, *POLICY.more_starts)
         for number, starts in enumerate(rounds):
             if not len(todo):
                 break
-            found = _fit_round(plan, data.select(todo), starts, number)
+            found = _fit_round(plan, data.select(todo), 1 if single else starts, number)
             _merge(result, todo, found)
             agreed = result.agreeing[todo] >= POLICY.min_agreeing
-            if single and number == 0:
+            # In a long series, residuals that are white and small leave nothing to a better optimum.
+            if single or len(data.times) >= POLICY.long_series:
                 agreed = np.ones(len(todo), dtype=bool)
-            todo = todo[~((result.status[todo] == _CONVERGED) & agreed)]
+            # Starts that agree settle a verdict of any kind; without them only a success may be settled.
+            settled = _HAS_CONVERGED[result.status[todo]] & (result.agreeing[todo] >= POLICY.min_agreeing)
+            todo = todo[~((result.status[todo] == _CONVERGED) & agreed | settled)]
     return result
 
 
@@ -247,7 +284,7 @@ def _fit_round(plan: BatchPlan, data: ChunkData, starts: int, number: int) -> Ch
     lanes = np.repeat(np.arange(sets), starts)
     passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
     passes.x[...] = x
-    solution = solve_lanes(passes, problem, q, sigma[lanes])
+    solution = solve_lanes(passes, problem, q, sigma[lanes], lanes)
     best, agreeing, starts_used = _choose_best(solution, sets, starts)
     chosen, states = _select_solution(solution, best), from_groups(passes.x, passes.lanes)[best]
     result = _judge(plan, data, spread, chosen, states, 0)
@@ -333,10 +370,15 @@ def _judge(
 
 def _build_passes(plan: BatchPlan, data: ChunkData, spread: FloatArray, level: int) -> tuple[LanePasses, LaneProblem]:
     """Build the passes and the problem of some lanes."""
-    width = LANES_PER_GROUP if data.sets > 1 or get_instruction_set() == "numpy" else 1
-    inputs = None if data.inputs is None else data.inputs[level]
+    width = _choose_width(data.sets)
+    inputs = None if data.inputs is None else data.inputs.on_mesh(level)
     passes = LanePasses(plan.model, plan.meshes[level], inputs, data.values, data.weights, width)
     return passes, replace(plan.problem, sigma=data.sigma, spread=spread)
+
+
+def _choose_width(lanes: int) -> int:
+    """Return the number of lanes of a group: one for a single fit, which would leave the others unused."""
+    return LANES_PER_GROUP if lanes > 1 or get_instruction_set() == "numpy" else 1
 
 
 def _compute_spread(data: ChunkData) -> FloatArray:
@@ -355,7 +397,7 @@ def _choose_best(solution: LaneSolution, sets: int, starts: int) -> tuple[IntArr
     converged = solution.end.reshape(sets, starts) == LaneEnd.CONVERGED
     ranked = np.where(converged, objective, np.inf)
     none = ~converged.any(axis=1)
-    ranked[none] = np.where(np.isfinite(objective[none]), objective[none], 1e300)
+    ranked[none] = np.where(np.isfinite(objective[none]), objective[none], UNUSABLE)
     best = np.argmin(ranked, axis=1)
     lowest = np.take_along_axis(ranked, best[:, None], axis=1)
     agreeing = (converged & (ranked <= lowest + POLICY.agreement)).sum(axis=1)
@@ -384,30 +426,30 @@ def _start_complete(
         states = filled
     spread = _compute_spread(data)
     units = collect_units(data.times, np.abs(filled).max(axis=1).mean(axis=0))
-    # The first draw is the middle of the box, or the user's start: for a linear model any point will do.
-    draws = 1 if plan.is_linear and number == 0 else max(START_POLICY.draws, 2 * starts)
+    # From any point one step leads to the weak estimate of a model that is linear in its parameters.
+    draws = 1 if plan.is_linear else max(START_POLICY.draws, 2 * starts)
     Q = draw_parameters(plan.problem, draws, units, rng)
+    has_user_start = plan.start is not None and number == 0
     if plan.start is not None and number == 0:
         Q[0] = np.where(np.isnan(plan.start), Q[0], plan.start)
-    if draws > 1:
-        lanes = np.repeat(np.arange(sets), draws)
-        passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
-        passes.x[...] = to_groups(states[lanes], passes.width)
-        screened, value = WeakStarts(passes, problem, sigma[lanes]).improve(np.tile(Q, (sets, 1)), plan.linear, 1)
-        order = select_best(np.where(np.isfinite(value), value, 1e300).reshape(sets, draws), starts)
-        if plan.start is not None and number == 0:
-            order[:, -1] = 0
-        q = screened[(np.arange(sets)[:, None] * draws + order).ravel()]
-    else:
-        q = np.tile(Q, (sets, 1))
-    lanes = np.repeat(np.arange(sets), len(q) // sets)
-    passes, problem = _build_passes(plan, data.select(lanes), spread[lanes], 0)
-    grouped = to_groups(states[lanes], passes.width)
+    passes, problem = _build_passes(plan, data, spread, 0)
+    grouped = to_groups(states, passes.width)
     passes.x[...] = grouped
-    q, _ = WeakStarts(passes, problem, sigma[lanes]).improve(q, np.ones(F, dtype=bool), START_POLICY.weak_steps)
-    if len(q) < sets * starts:
-        raise AssertionError("a linear model has one start")
-    return q, grouped
+    radius = START_POLICY.radii[number]
+    chosen = np.tile(Q[None, :1], (sets, 1, 1))
+    if draws > 1:
+        screening = WeakStarts(passes, problem, sigma, radius, START_POLICY.screening_windows)
+        screened = [screening.improve(np.tile(q, (sets, 1)), plan.linear, 1) for q in Q]
+        values = np.stack([value for _, value in screened], axis=1)
+        order = select_best(np.where(np.isfinite(values), values, UNUSABLE), starts)
+        if has_user_start:
+            order[:, -1] = 0
+        chosen = np.stack([q for q, _ in screened], axis=1)[np.arange(sets)[:, None], order]
+    weak = WeakStarts(passes, problem, sigma, radius, START_POLICY.windows)
+    moving = np.ones(F, dtype=bool)
+    improved = [weak.improve(chosen[:, k], moving, START_POLICY.weak_steps)[0] for k in range(starts)]
+    lanes = np.repeat(np.arange(sets), starts)
+    return np.stack(improved, axis=1).reshape(-1, F), to_groups(states[lanes], _choose_width(len(lanes)))
 
 
 def _start_hidden(
@@ -415,7 +457,7 @@ def _start_hidden(
 ) -> tuple[FloatArray, FloatArray]:
     """Return starts q `(sets starts, F)` whose forward solutions are nearest to the data, and these solutions."""
     model, sets = plan.model, data.sets
-    shared = data.inputs is None or data.inputs[0].is_shared
+    shared = data.inputs is None or data.inputs.is_shared
     measured = data.weights > 0
     size = np.where(measured, np.abs(_to_natural(model, data.values)), 0.0).max(axis=(0, 1))
     units = collect_units(data.times, size)
@@ -425,7 +467,7 @@ def _start_hidden(
         Q[0] = np.where(np.isnan(plan.start), Q[0], plan.start)
     level = np.exp(rng.uniform(-3, 3, size=(count, model.D))) * float(np.median(size[size > 0])) if (size > 0).any() else np.ones((count, model.D))  # fmt: skip  # noqa: E501
     if shared:
-        predicted, states, q = _solve_draws(plan, data, Q, level, None)
+        predicted, states, q = _solve_draws(plan, data.inputs, Q, level)
         w = (data.weights / sigma[:, None]).reshape(sets, -1)
         y = (np.where(measured, data.values, 0.0)).reshape(sets, -1)
         flat = predicted.reshape(count, -1)
@@ -433,19 +475,19 @@ def _start_hidden(
         flat = np.where(good[:, None], flat, 0.0)
         # Σ w² (y - f)², multiplied out, for all datasets and draws at once.
         misfit = (w**2 * y**2).sum(axis=1)[:, None] - 2 * (w**2 * y) @ flat.T + w**2 @ (flat**2).T
-        misfit = np.where(good, misfit, 1e300)
+        misfit = np.where(good, misfit, UNUSABLE)
         order = select_best(misfit, starts)
         if plan.start is not None and number == 0:
             order[:, -1] = 0
-        return q[order.ravel()], to_groups(states[order.ravel()], LANES_PER_GROUP if sets * starts > 1 else 1)
+        return q[order.ravel()], to_groups(states[order.ravel()], _choose_width(sets * starts))
     lanes = np.repeat(np.arange(sets), count)
     part = data.select(lanes)
-    predicted, states, q = _solve_draws(plan, part, np.tile(Q, (sets, 1)), np.tile(level, (sets, 1)), part.inputs)
+    predicted, states, q = _solve_draws(plan, part.inputs, np.tile(Q, (sets, 1)), np.tile(level, (sets, 1)))
     residual = np.where(part.weights > 0, (part.values - predicted) * part.weights, 0.0) / sigma[lanes][:, None]
     misfit = np.sum(residual**2, axis=(1, 2))
-    misfit = np.where(np.isfinite(misfit), misfit, 1e300).reshape(sets, count)
+    misfit = np.where(np.isfinite(misfit), misfit, UNUSABLE).reshape(sets, count)
     order = (np.arange(sets)[:, None] * count + select_best(misfit, starts)).ravel()
-    return q[order], to_groups(states[order], LANES_PER_GROUP if sets * starts > 1 else 1)
+    return q[order], to_groups(states[order], _choose_width(sets * starts))
 
 
 def _to_natural(model: LaneModel, values: FloatArray) -> FloatArray:
@@ -454,15 +496,13 @@ def _to_natural(model: LaneModel, values: FloatArray) -> FloatArray:
 
 
 def _solve_draws(
-    plan: BatchPlan, data: ChunkData, Q: FloatArray, level: FloatArray, inputs: dict[int, LaneInputs] | None
+    plan: BatchPlan, inputs: ChunkInputs | None, Q: FloatArray, level: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Solve the equations forward from draws; return predictions `(draws, S, K)`, states `(draws, N, D)` and draws."""
     model, mesh = plan.model, plan.meshes[0]
-    if inputs is None:
-        inputs = data.inputs
     count = len(Q)
     empty = np.zeros((count, mesh.samples, model.K))
-    passes = LanePasses(model, mesh, None if inputs is None else inputs[0], empty, empty, LANES_PER_GROUP)
+    passes = LanePasses(model, mesh, None if inputs is None else inputs.on_mesh(0), empty, empty, LANES_PER_GROUP)
     p, slope = plan.problem.expand(Q)
     passes.set_point(p, slope, np.ones((count, model.K)))
     begin, _ = passes.compute_initial(p)

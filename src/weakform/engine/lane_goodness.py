@@ -32,6 +32,8 @@ class _DrawPolicy:
 
 POLICY = _DrawPolicy()
 """The thresholds in use."""
+LANES_PER_BATCH = 16
+"""Lanes whose moments are computed together. By judgement: their arrays fit into the cache of a core."""
 
 
 def _chi_square_tail(value: FloatArray, freedom: FloatArray | float) -> FloatArray:
@@ -61,11 +63,14 @@ def compute_p_values(
     """
     lanes = len(residuals)
     p = np.full(lanes, np.nan)
-    patterns, which = np.unique(is_measured.reshape(lanes, -1), axis=0, return_inverse=True)
-    which = which.ravel()
-    for k, pattern in enumerate(patterns):
-        chosen = np.flatnonzero(which == k)
-        p[chosen] = _test_pattern(residuals[chosen], pattern.reshape(is_measured.shape[1:]), absorbed[chosen])
+    flat = is_measured.reshape(lanes, -1)
+    if (flat == flat[:1]).all():
+        p = _test_pattern(residuals, is_measured[0], absorbed)
+    else:
+        patterns, which = np.unique(flat, axis=0, return_inverse=True)
+        for k, pattern in enumerate(patterns):
+            chosen = np.flatnonzero(which.ravel() == k)
+            p[chosen] = _test_pattern(residuals[chosen], pattern.reshape(is_measured.shape[1:]), absorbed[chosen])
     if not sigma_known:
         return p
     with np.errstate(all="ignore"):
@@ -102,16 +107,18 @@ def _test_pattern(e: FloatArray, is_measured: BoolArray, absorbed: FloatArray) -
         _chi_square_tail(positive, freedom) >= NULL_POLICY.certain_rejection
     )
     at = np.flatnonzero(unclear)
-    if len(at):
-        bases = [absorbed[at][:, rows, d] for d, rows, _ in columns]
-        p[at] = _compute_by_moments(Q[at], bases, [lags for _, _, lags in columns])
-        shortest = min(len(rows) for _, rows, _ in columns)
-        if shortest < NULL_POLICY.long_series:
-            drawn = at[(p[at] > POLICY.above) & (p[at] < POLICY.below)]
-            for lane in drawn:
-                p[lane] = _compute_by_draws(
-                    Q[lane], [absorbed[lane, rows, d] for d, rows, _ in columns], [lags for _, _, lags in columns]
-                )
+    counts = [count for _, _, count in columns]
+    # Few lanes at a time, so that what is computed for all lags stays in the cache.
+    for batch in np.array_split(at, -(-len(at) // LANES_PER_BATCH) or 1):
+        if len(batch):
+            p[batch] = _compute_by_moments(Q[batch], [absorbed[batch][:, rows, d] for d, rows, _ in columns], counts)
+    shortest = min(len(rows) for _, rows, _ in columns)
+    drawn = at[(p[at] > POLICY.above) & (p[at] < POLICY.below)] if shortest < NULL_POLICY.long_series else at[:0]
+    if len(drawn):
+        rng = np.random.default_rng(0)
+        noise = [rng.standard_normal((POLICY.draws, len(rows))) for _, rows, _ in columns]
+        for lane in drawn:
+            p[lane] = _compute_by_draws(Q[lane], [absorbed[lane, rows, d] for d, rows, _ in columns], counts, noise)
     return p
 
 
@@ -153,23 +160,20 @@ def _compute_by_moments(Q: FloatArray, bases: list[FloatArray], lags: list[int])
     flat = C.reshape(lanes, total, -1)
     covariance = white + 2 * np.matmul(flat, C.transpose(0, 1, 3, 2).reshape(lanes, total, -1).transpose(0, 2, 1))
     root, means = np.sqrt(weights), -np.trace(C, axis1=2, axis2=3)
-    scaled = covariance * (root[:, :, None] * root[:, None, :])
-    finite = np.isfinite(scaled).all(axis=(1, 2))
-    values, vectors = np.linalg.eigh(np.where(finite[:, None, None], scaled, np.eye(total)))
-    values = np.maximum(values, 1e-12)
-    shift = np.einsum("lij,li->lj", vectors, root * means) ** 2 / values
-    first, second, third = (
-        factor * np.sum(values**s * (1 + s * shift), axis=1) for s, factor in ((1, 1.0), (2, 2.0), (3, 8.0))
-    )
+    # Q = zᵀz with z ~ N(ν, A): its cumulants of order s are 2^(s-1) (s-1)! (tr A^s + s νᵀ A^(s-1) ν), and the χ² with
+    # the same first three is shifted and scaled: its degrees of freedom follow from the skewness.
+    A, nu = covariance * (root[:, :, None] * root[:, None, :]), root * means
+    A2, Anu = np.matmul(A, A), np.matmul(A, nu[:, :, None])[:, :, 0]
+    first = np.trace(A, axis1=1, axis2=2) + np.sum(nu**2, axis=1)
+    second = 2 * (np.sum(A**2, axis=(1, 2)) + 2 * np.sum(nu * Anu, axis=1))
+    third = 8 * (np.sum(A * A2, axis=(1, 2)) + 3 * np.sum(Anu**2, axis=1))
     freedom = 8 * second**3 / third**2
     p = _chi_square_tail((Q - first) * np.sqrt(2 * freedom / second) + freedom, freedom)
-    return np.where(finite, p, np.nan)
+    return np.where(np.isfinite(p), p, np.nan)
 
 
-def _compute_by_draws(Q: float, bases: list[FloatArray], lags: list[int]) -> float:
-    """Compute the p-value of Q by drawing noise and projecting it, for the bases `(n, m)` of each column."""
-    rng = np.random.default_rng(0)
-    noise = [rng.standard_normal((POLICY.draws, len(basis))) for basis in bases]
+def _compute_by_draws(Q: float, bases: list[FloatArray], lags: list[int], noise: list[FloatArray]) -> float:
+    """Compute the p-value of Q from noise `(draws, n)` that is projected, for the bases `(n, m)` of each column."""
     taken = np.sum([part @ basis for part, basis in zip(noise, bases, strict=True)], axis=0)
     drawn, _ = _compute_statistics([part - taken @ basis.T for part, basis in zip(noise, bases, strict=True)], lags)
     beyond = int(np.sum(drawn >= Q))

@@ -4,13 +4,19 @@ Each lane is one fit from one start. A step solves `(H + λ diag H) δ = g` insi
 fitted initial values and the free parameters (`passes`), and moves parameters and states together; the states need not
 obey the equations before the end.
 
-A step is judged by the sum of squares `½ Σ (r - ∂h s)²/σ²`, with the defects closed to first order: if the equations
-are linear in the states, this is the sum of squares of the exact solution at these parameters. A step that increases
-it is taken back, and the next one is damped, unless the step has closed at least half of all defects: where these are
-large, their effect is not linear. A step far below the standard errors is taken without this test.
+A step is kept if it decreases one of two functions:
 
-σ is estimated from the residuals after each step, once the defects hardly matter. Lanes that have converged, or failed,
-stand still until all have ended; every decision is a mask over the lanes.
+- the sum of squares with the defects closed to first order, `½ Σ (r - ∂h s)²/σ²`. If the equations are linear in the
+  states, this is the sum of squares of the exact solution at these parameters;
+- the exact penalty function `½ Σ r²/σ² + μ Σ |c|`, which every short enough step decreases if μ is large enough. From
+  noisy states of strongly nonlinear equations, the effect of closing the defects is not linear, and only this one is of
+  use.
+
+Otherwise it is taken back, and the next one is shorter and more damped. A step far below the standard errors is kept
+without this test, because rounding would decide it.
+
+σ is estimated from the residuals after each step, once steps are small and the defects hardly matter. Lanes that have
+converged, or failed, stand still until all have ended; every decision is a mask over the lanes.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ import numpy as np
 
 from ..parameters.priors import Priors
 from ..support.array_types import BoolArray, FloatArray, IntArray
-from .passes import LanePasses, Linearised, find_finite
+from .passes import LanePasses, Linearised, find_finite, from_groups
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,10 @@ class _IterationPolicy:
 
     tolerance: float = 3e-4
     """Root mean square of a step, in standard errors, below which it is the last one."""
+    steps_before_abandoning: int = 12
+    """Steps after which a lane that is behind is abandoned."""
+    abandoned_behind: float = 20.0
+    """Log-likelihood by which it is behind a converged lane of the same dataset."""
     max_steps: int = 60
     """Steps of a lane, with those that are taken back."""
     first_damping: float = 1e-3
@@ -49,15 +59,31 @@ class _IterationPolicy:
     """Root mean square of a step, in standard errors, below which it is not judged."""
     closed_share: float = 0.05
     """Change of the residuals by closing the defects, relative to the residuals, below which σ is estimated."""
-    closing_share: float = 0.5
-    """Share to which a step has to reduce the defects of every state to be kept although the residuals grow."""
+    share_decrease: float = 0.5
+    """Factor of the share of a step that is taken, after each step that is taken back."""
+    share_increase: float = 4.0
+    """Factor of this share after each step that is kept; it is at most one."""
+    damping_share: float = 0.25
+    """Share of a step up to which a step that is taken back is also damped more."""
+    max_whole_drift: float = 0.5
+    """Root mean square change of the observables, in σ, up to which a step is kept although it increases the sum of
+    squares."""
+    max_increases: int = 4
+    """Such steps since the last decrease, at most."""
+    max_increase: float = 20.0
+    """Increase over the smallest sum of squares, in units of log-likelihood, up to which such a step is kept."""
+    min_share: float = 0.01
+    """Smallest share: below it only the damping shortens steps."""
+    settling_step: float = 3.0
+    """Root mean square of a step, in standard errors, below which σ is estimated: far from a solution the residuals are
+    not noise."""
     sigma_tolerance: float = 1e-3
     """Relative change of σ below which it has converged."""
     max_log_step: float = 3.0
     """Largest step of a parameter on a log scale."""
     max_growth: float = 1e6
-    """Derivative of a state by an initial value above which condensing loses too many digits: the square of its growth
-    is the condition of H, so that some four digits are left there."""
+    """Derivative of a state by an initial value above which condensing loses too many digits: the square of it is the
+    condition of H, so that some four digits remain."""
 
 
 POLICY = _IterationPolicy()
@@ -75,6 +101,7 @@ class LaneEnd(IntEnum):
     STUCK = 3
     NOT_FINITE = 4
     DIVERGING = 5
+    ABANDONED = 6
 
 
 @dataclass(frozen=True)
@@ -166,7 +193,7 @@ class LaneSolution:
 
 
 def solve_lanes(
-    passes: LanePasses, problem: LaneProblem, q: FloatArray, sigma: FloatArray, max_steps: int = POLICY.max_steps
+    passes: LanePasses, problem: LaneProblem, q: FloatArray, sigma: FloatArray, dataset: IntArray | None = None
 ) -> LaneSolution:
     """Iterate from parameters q `(lanes, F)`, first σ `(lanes, K)`, and the states of the passes.
 
@@ -178,10 +205,11 @@ def solve_lanes(
     q : ndarray, (lanes, F)
     sigma : ndarray, (lanes, K)
         Used as it is if `problem.sigma` is given.
-    max_steps : int
+    dataset : ndarray of int, (lanes,), optional
+        Number of the dataset of each lane: a start that falls far behind one of the same dataset is abandoned.
     """
     with np.errstate(all="ignore"):
-        return _Iteration(passes, problem, q, sigma).run(max_steps)
+        return _Iteration(passes, problem, q, sigma).run(dataset)
 
 
 class _Iteration:
@@ -194,10 +222,18 @@ class _Iteration:
         lanes = passes.lanes
         self.end = np.zeros(lanes, dtype=np.int64)
         self.steps = np.zeros(lanes, dtype=np.int64)
-        self.damping = np.zeros(lanes)
         counts = np.count_nonzero(passes.weights, axis=1)
         total = counts.sum(axis=1)
         unknowns = passes.model.unknowns
+        self.damping = np.zeros(lanes)
+        self.share = np.ones(lanes)
+        self.penalty = np.zeros(lanes)
+        self.best, self.increases = np.full(lanes, np.inf), np.zeros(lanes, dtype=np.int64)
+        # The change of the observables is the length of a step in standard errors, spread over all values.
+        self.step_to_drift = np.sqrt(unknowns / np.maximum(total, 1))
+        # Defects are counted in units of the variation of their state.
+        spread = from_groups(passes.x.std(axis=1), lanes)
+        self.state_scale = np.where(spread > 0, spread, 1.0)
         # Each column loses its share of what is fitted, as in `estimators.noise_level`.
         share = np.maximum(total - unknowns, 1) / np.maximum(total, 1)
         self.freedom = np.maximum(counts * share[:, None], 1e-300)
@@ -249,14 +285,15 @@ class _Iteration:
         size = np.sqrt(np.maximum(np.einsum("li,lij,lj->l", delta, H, delta), 0.0) / n)
         return delta, size
 
-    def run(self, max_steps: int) -> LaneSolution:
+    def run(self, dataset: IntArray | None) -> LaneSolution:
         """Iterate until all lanes have ended."""
-        passes = self.passes
+        passes, problem = self.passes, self.problem
         self.set_point()
         lin = passes.linearise()
-        objective = self.compute_objective(lin.closed_squares)
-        self.end[~find_finite(lin.g) | ~np.isfinite(objective)] = LaneEnd.NOT_FINITE
-        for _ in range(max_steps):
+        start = self.compute_objective(lin.closed_squares)
+        self.end[~find_finite(lin.g) | ~np.isfinite(start)] = LaneEnd.NOT_FINITE
+        Q = len(passes.model.free_initial)
+        for number in range(POLICY.max_steps):
             running = self.end == LaneEnd.RUNNING
             if not running.any():
                 break
@@ -265,51 +302,97 @@ class _Iteration:
             self.end[bad] = LaneEnd.STUCK
             running &= ~bad
             delta[~running] = 0.0
-            undamped = self.damping <= POLICY.first_damping
-            last = running & (size <= POLICY.tolerance) & undamped & self.sigma_settled
+            self.raise_penalty(lin, delta)
+            is_full = (self.damping <= POLICY.first_damping) & (self.share == 1.0)
+            last = running & (size <= POLICY.tolerance) & is_full & self.sigma_settled
             old_x, old_q = passes.x.copy(), self.q.copy()
-            Q = len(passes.model.free_initial)
-            passes.move(delta, running.astype(float))
-            self.q = np.clip(self.q + delta[:, Q:], self.problem.lower, self.problem.upper)
+            closed, penalised = self.compute_objective(lin.closed_squares), self.compute_penalised(lin)
+            share = np.where(running, self.share, 0.0)
+            passes.move(delta, share)
+            self.q = np.clip(self.q + share[:, None] * delta[:, Q:], problem.lower, problem.upper)
             self.steps += running
             self.set_point()
-            groups = np.unique(np.flatnonzero(running) // passes.width)
-            new = passes.linearise(groups)
-            objective = self.compute_objective(lin.closed_squares)
-            trial = self.compute_objective(new.closed_squares)
-            finite = find_finite(new.g) & np.isfinite(trial)
-            small = size <= POLICY.small_step
-            allowed = objective + POLICY.slack * np.maximum(1.0, np.abs(objective) * 1e-3)
-            # Far from a solution the defects are too large for a linear estimate of what closing them does.
-            closes = (new.defects <= POLICY.closing_share * lin.defects).all(axis=1) & self.has_open_defects(lin)
-            kept = finite & (small | closes | (trial <= allowed))
-            rejected = running & ~kept
-            if rejected.any():
-                self._take_back(rejected, old_x, old_q)
-            accepted = running & kept
+            new = passes.linearise(np.unique(np.flatnonzero(running) // passes.width))
+            closed_trial, penalised_trial = self.compute_objective(new.closed_squares), self.compute_penalised(new)
+            slack = POLICY.slack * np.maximum(1.0, 1e-3 * np.abs(closed))
+            decreased = (closed_trial <= closed + slack) | (penalised_trial <= penalised - slack)
+            finite = find_finite(new.g) & np.isfinite(closed_trial)
+            # Along a curved valley good steps may increase both functions for a while.
+            is_within_noise = (size * self.step_to_drift <= POLICY.max_whole_drift) & ~self.has_open_defects(lin)
+            is_within_noise &= (closed_trial <= self.best + POLICY.max_increase) & (
+                self.increases < POLICY.max_increases
+            )
+            kept = finite & ((size <= POLICY.small_step) | decreased | is_within_noise)
+            self.increases = np.where(closed_trial < self.best - slack, 0, self.increases + ~decreased)
+            self.best = np.where(kept, np.fmin(self.best, closed_trial), self.best)
+            rejected, accepted = running & ~kept, running & kept
             self.damping[accepted] /= POLICY.damping_decrease
             self.damping[self.damping < POLICY.min_damping] = 0.0
+            self.share[accepted] = np.minimum(POLICY.share_increase * self.share[accepted], 1.0)
             if rejected.any():
+                self._take_back(rejected, old_x, old_q)
                 self.set_point()
-                again = np.unique(np.flatnonzero(rejected) // passes.width)
-                new = passes.linearise(again)
+                new = passes.linearise(np.unique(np.flatnonzero(rejected) // passes.width))
             self.end[rejected & (self.damping > POLICY.max_damping)] = LaneEnd.STUCK
             self.end[accepted & last] = LaneEnd.CONVERGED
             lin = new
-            self.estimate_sigma(lin, self.end == LaneEnd.RUNNING)
+            if dataset is not None and number >= POLICY.steps_before_abandoning:
+                self._abandon(lin, dataset)
+            settling = (self.end == LaneEnd.RUNNING) & accepted & (size <= POLICY.settling_step)
+            before = self.sigma
+            self.estimate_sigma(lin, settling)
+            self.best = np.where((self.sigma != before).any(axis=1), np.inf, self.best)
         self.end[self.end == LaneEnd.RUNNING] = LaneEnd.ITERATIONS
         return self._finish(lin)
 
+    def compute_defect_size(self, lin: Linearised) -> FloatArray:
+        """Return the sum of all defects, each in units of its state, `(lanes,)`."""
+        size: FloatArray = np.sum(lin.defects / self.state_scale, axis=1)
+        return size
+
+    def compute_penalised(self, lin: Linearised) -> FloatArray:
+        """Return the exact penalty function: half the sum of squares, with the prior, plus the penalty on defects."""
+        return np.asarray(self.compute_objective(lin.squares) + self.penalty * self.compute_defect_size(lin))
+
+    def raise_penalty(self, lin: Linearised, delta: FloatArray) -> None:
+        """Raise the penalty where the step would not decrease the penalty function by its linear model.
+
+        The model predicts the change `m - m₀ - μ |c|` for a full step, with the sum of squares m₀ now and m after the
+        step. It has to be at most `-½ μ |c|`.
+        """
+        change = 0.5 * np.einsum("li,lij,lj->l", delta, lin.H, delta) - np.einsum("li,li->l", lin.g, delta)
+        after = 0.5 * np.sum(lin.closed_squares / self.sigma**2, axis=1) + change
+        now = 0.5 * np.sum(lin.squares / self.sigma**2, axis=1)
+        size = self.compute_defect_size(lin)
+        wanted = np.where(size > 0, 2 * (after - now) / size, 0.0)
+        self.penalty = np.fmax(self.penalty, wanted)
+
+    def _abandon(self, lin: Linearised, dataset: IntArray) -> None:
+        """End lanes that are far behind a converged lane of the same dataset."""
+        if self.problem.sigma is None:  # the likelihood with σ at its maximum
+            counts = np.maximum(self.counts, 1)
+            value = 0.5 * np.sum(self.counts * np.log(lin.closed_squares / counts), axis=1)
+        else:
+            value = self.compute_objective(lin.closed_squares)
+        best = np.full(int(dataset.max()) + 1, np.inf)
+        done = self.end == LaneEnd.CONVERGED
+        np.minimum.at(best, dataset[done], value[done])
+        behind = (self.end == LaneEnd.RUNNING) & (value > best[dataset] + POLICY.abandoned_behind)
+        self.end[behind] = LaneEnd.ABANDONED
+
     def _take_back(self, rejected: BoolArray, old_x: FloatArray, old_q: FloatArray) -> None:
-        """Return to the last point in some lanes, and raise their damping."""
+        """Return to the last point in some lanes, and make their next step shorter and more damped."""
         passes = self.passes
         mask = np.zeros(passes.groups * passes.width, dtype=bool)
         mask[: passes.lanes] = rejected
         at = mask.reshape(passes.groups, 1, 1, passes.width)
         np.copyto(passes.x, old_x, where=at)
         self.q[rejected] = old_q[rejected]
+        # A shorter step keeps its direction along a flat valley; only if that does not help, the step is damped.
+        is_short = rejected & (self.share <= POLICY.damping_share)
         raised = np.maximum(self.damping * POLICY.damping_increase, POLICY.first_damping)
-        self.damping = np.where(rejected, raised, self.damping)
+        self.damping = np.where(is_short, raised, self.damping)
+        self.share = np.where(rejected, np.maximum(self.share * POLICY.share_decrease, POLICY.min_share), self.share)
 
     def _finish(self, lin: Linearised) -> LaneSolution:
         """Collect the results; a lane whose states diverge too fast has no solution."""

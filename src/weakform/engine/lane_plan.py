@@ -65,6 +65,8 @@ class LaneModel:
         The same for the observables.
     log_noise : ndarray of int, (K,)
         1 for observables whose logarithm has additive noise, 0 for others.
+    column_of_state : ndarray of int, (D,), or None
+        The column that measures each state; None unless every state is measured.
     """
 
     states: tuple[str, ...]
@@ -84,6 +86,7 @@ class LaneModel:
     h_by_state: IntArray
     h_by_parameter: IntArray
     log_noise: IntArray
+    column_of_state: IntArray | None = None
 
     @property
     def D(self) -> int:
@@ -304,6 +307,7 @@ def build_lane_model(parameters: ResolvedParameters, matched: MatchedPair, probl
         by_parameter=by_parameter,
         h_by_state=h_by_state,
         h_by_parameter=h_by_parameter,
+        column_of_state=np.array([names.index(s) for s in model.states]) if matched.complete else None,
         log_noise=np.array([kind in LOG_KINDS and not matched.complete for kind in data.noise], dtype=np.int64),
     )
 

@@ -16,7 +16,7 @@ from ..estimators.start_points import map_to_bounds
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .lane_iteration import LaneProblem, solve_in_box
 from .lane_plan import LaneMesh, LaneModel
-from .passes import LanePasses, from_groups, to_groups
+from .passes import LanePasses, TestWindows, to_groups
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,13 @@ class _StartPolicy:
     """Draws of a dataset, where every state is measured and the model is not linear in its parameters."""
     shared_draws: int = 512
     """Draws that all datasets share, where states are hidden."""
-    windows: int = 48
-    """Windows of the weak residual, at most."""
-    radii: tuple[float, float] = (8.0, 0.08)
-    """Radius of a window: the larger of this number of samples and this share of the series; at most a third of it."""
+    windows: int = 128
+    """Windows of weak least squares, at most."""
+    screening_windows: int = 16
+    """Windows on which draws are compared."""
+    radii: tuple[float, ...] = (5.0, 3.0, 12.0)
+    """Radius of the windows in samples, for each pass over the datasets; at most a third of the series. With short
+    windows noise biases the estimate, with long ones fast dynamics do."""
     weak_steps: int = 12
     """Steps of weak least squares."""
     weak_damping: float = 1e-3
@@ -86,32 +89,26 @@ def estimate_sigma(
     return np.where((counts >= min_values) & (sigma > 0), np.minimum(sigma, spread), share * spread)
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """Test functions on the nodes of a mesh, with the weights of the trapezoidal rule.
+def build_windows(times: FloatArray, samples: float, most: int) -> TestWindows:
+    """Build bumps `(1 - s²)⁴` that are evenly spread over the series.
 
-    Attributes
+    Parameters
     ----------
-    phi, slope : ndarray, (windows, N)
-        Values, and derivatives in time.
+    times : ndarray, (N,)
+    samples : float
+        Radius, in samples.
+    most : int
+        Number of bumps, at most.
     """
-
-    phi: FloatArray
-    slope: FloatArray
-
-    @classmethod
-    def build(cls, times: FloatArray) -> _Windows:
-        """Build bumps `(1 - s²)⁴`, evenly spread over the series."""
-        steps = np.diff(times)
-        weights = np.concatenate([[0.0], steps]) / 2 + np.concatenate([steps, [0.0]]) / 2
-        span = times[-1] - times[0]
-        typical = float(np.median(steps[steps > 0]))
-        radius = min(max(POLICY.radii[0] * typical, POLICY.radii[1] * span), span / 3)
-        count = int(np.clip(2 * span / radius, 8, POLICY.windows))
-        centres = np.linspace(times[0] + radius, times[-1] - radius, count)
-        s = (times - centres[:, None]) / radius
-        inside = np.maximum(1 - s**2, 0.0)
-        return cls(inside**4 * weights, -8 * s * inside**3 / radius * weights)
+    steps = np.diff(times)
+    weights = np.concatenate([[0.0], steps]) / 2 + np.concatenate([steps, [0.0]]) / 2
+    span = times[-1] - times[0]
+    radius = min(samples * float(np.median(steps[steps > 0])), span / 3)
+    count = int(np.clip(2 * span / radius, min(8, most), most))
+    centres = np.linspace(times[0] + radius, times[-1] - radius, count)
+    s = (times - centres[:, None]) / radius
+    inside = np.maximum(1 - s**2, 0.0)
+    return TestWindows(inside**4 * weights, -8 * s * inside**3 / radius * weights)
 
 
 class WeakStarts:
@@ -122,35 +119,36 @@ class WeakStarts:
     passes : LanePasses
         Their states are the data.
     problem : LaneProblem
-    scale : ndarray, (lanes, D)
+    sigma : ndarray, (lanes, D)
         σ of each state, by which the weak residuals are weighted.
+    radius : float
+        Radius of the windows, in samples.
+    windows : int
+        Number of windows, at most.
     """
 
-    def __init__(self, passes: LanePasses, problem: LaneProblem, scale: FloatArray) -> None:
+    def __init__(
+        self, passes: LanePasses, problem: LaneProblem, sigma: FloatArray, radius: float, windows: int
+    ) -> None:
         self.passes, self.problem = passes, problem
-        self.windows = _Windows.build(passes.mesh.times)
-        norm = np.sqrt(np.sum(self.windows.slope**2, axis=1))
+        self.windows = build_windows(passes.mesh.times, radius, windows)
         G, N, D, W = passes.x.shape
-        self.weight = 1.0 / norm[None, :, None] / scale[:, None, :]
-        left = np.matmul(self.windows.slope, passes.x.reshape(G, N, D * W)).reshape(G, -1, D, W)
-        self.left = from_groups(left, passes.lanes)
+        self.left = np.matmul(self.windows.slope, passes.x.reshape(G, N, D * W)).reshape(G, -1, D, W)
+        # The noise of Φ'x has the standard deviation σ ‖φ'‖, which is nearly the same for all windows.
+        noise = float(np.sqrt(np.mean(np.sum(self.windows.slope**2, axis=1))))
+        self.scale = to_groups(1.0 / (noise * sigma), W)
 
-    def compute(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Compute weak residuals `(lanes, rows)` and their derivatives `(lanes, rows, F)` at q `(lanes, F)`."""
-        passes, model = self.passes, self.passes.model
+    def sum_residuals(self, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return H `(lanes, F, F)`, g `(lanes, F)` and half the sum of squares with the prior, `(lanes,)`, at q."""
+        passes = self.passes
         p, slope = self.problem.expand(q)
-        passes.p = to_groups(p, passes.width)
-        rows = passes.evaluate()
-        G, N, outputs, W = rows.shape
-        summed = np.matmul(self.windows.phi, rows.reshape(G, N, outputs * W)).reshape(G, -1, outputs, W)
-        tensors = from_groups(summed, passes.lanes)
-        nf, nA = len(model.value_row), len(model.by_state)
-        r = self.left.copy()
-        r[:, :, model.value_row] += tensors[:, :, :nf]
-        jacobian = np.zeros((passes.lanes, r.shape[1], model.D * model.F))
-        jacobian[:, :, model.by_parameter] = tensors[:, :, nf + nA :]
-        jacobian = jacobian.reshape(*r.shape, model.F) * slope[:, None, None, :] * self.weight[..., None]
-        return (r * self.weight).reshape(passes.lanes, -1), jacobian.reshape(passes.lanes, -1, model.F)
+        passes.p, passes.chain = to_groups(p, passes.width), to_groups(slope, passes.width)
+        H, g, squares = passes.sum_weak_residuals(self.windows, self.left, self.scale)
+        penalty, gradient, diagonal = self.problem.compute_prior(q)
+        index = np.arange(q.shape[1])
+        H[:, index, index] += diagonal
+        value = 0.5 * squares + penalty
+        return H, g - gradient, np.where(np.isfinite(value), value, np.inf)
 
     def improve(self, q: FloatArray, moving: BoolArray, steps: int) -> tuple[FloatArray, FloatArray]:
         """Run Gauss–Newton steps in some parameters.
@@ -165,44 +163,35 @@ class WeakStarts:
         -------
         q : ndarray, (lanes, F)
         value : ndarray, (lanes,)
-            Sum of the squared weak residuals, with the prior; infinite where they are not finite.
+            Half the sum of the squared weak residuals, with the prior; infinite where it is not finite.
         """
         problem = self.problem
         with np.errstate(all="ignore"):
-            r, jacobian = self.compute(q)
-            value = self._sum(r, q)
+            H, g, value = self.sum_residuals(q)
             damping = np.zeros(len(q))
             active = np.isfinite(value)
-            for _ in range(steps):
-                if not active.any() or not moving.any():
+            for _ in range(steps if moving.any() else 0):
+                if not active.any():
                     break
-                H = np.matmul(jacobian.transpose(0, 2, 1), jacobian)
-                g = -np.matmul(jacobian.transpose(0, 2, 1), r[:, :, None])[:, :, 0]
-                _, gradient, diagonal = problem.compute_prior(q)
-                index = np.arange(q.shape[1])
-                H[:, index, index] += diagonal
-                g -= gradient
                 low = np.where(moving, problem.lower - q, 0.0)
                 high = np.where(moving, problem.upper - q, 0.0)
-                delta = solve_in_box(H, g, damping + 1e-12, low, high)
+                delta = solve_in_box(H, g, damping + WEAK_RIDGE, low, high)
                 delta = np.where(active[:, None] & np.isfinite(delta), delta, 0.0)
                 trial = np.clip(q + delta, problem.lower, problem.upper)
-                r_trial, jacobian_trial = self.compute(trial)
-                value_trial = self._sum(r_trial, trial)
+                H_trial, g_trial, value_trial = self.sum_residuals(trial)
                 better = value_trial < value
                 settled = better & (value - value_trial <= POLICY.settled * value)
-                q = np.where(better[:, None], trial, q)
-                r = np.where(better[:, None], r_trial, r)
-                jacobian = np.where(better[:, None, None], jacobian_trial, jacobian)
-                value = np.where(better, value_trial, value)
+                q, value = np.where(better[:, None], trial, q), np.where(better, value_trial, value)
+                H, g = np.where(better[:, None, None], H_trial, H), np.where(better[:, None], g_trial, g)
                 damping = np.where(better, damping / 10, np.maximum(damping * 10, POLICY.weak_damping))
-                active &= ~settled & (damping < 1e6)
+                active &= ~settled & (damping < MAX_WEAK_DAMPING)
         return q, value
 
-    def _sum(self, r: FloatArray, q: FloatArray) -> FloatArray:
-        """Return half the sum of squares with the prior, `(lanes,)`; infinite where it is not finite."""
-        value = 0.5 * np.sum(r**2, axis=1) + self.problem.compute_prior(q)[0]
-        return np.where(np.isfinite(value), value, np.inf)
+
+WEAK_RIDGE = 1e-12
+"""Relative ridge of the normal equations, which keeps a parameter without any effect where it is. By judgement."""
+MAX_WEAK_DAMPING = 1e6
+"""Damping beyond which no step of weak least squares helps. By judgement."""
 
 
 def draw_parameters(problem: LaneProblem, count: int, units: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -13,7 +13,9 @@ import numpy as np
 
 from ..diagnostics.fit_verdict import CONSTANCY_POLICY, VERDICT_POLICY
 from ..diagnostics.goodness import REJECTION_LEVEL
+from ..diagnostics.noise_checks import is_rounding
 from ..diagnostics.practical_identifiability import MAX_RELATIVE_ERROR, POORLY_DETERMINED
+from ..estimators.discretisation_policy import DISCRETISATION
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .lane_goodness import compute_p_values
@@ -28,8 +30,12 @@ STATUS_OF_END = {
     LaneEnd.STUCK: Status.STUCK,
     LaneEnd.NOT_FINITE: Status.START,
     LaneEnd.DIVERGING: Status.STUCK,
+    LaneEnd.ABANDONED: Status.STUCK,
 }
 """The status of lanes that have not converged."""
+MIN_PIVOT = 1e-13
+"""Smallest pivot of the information, scaled to a unit diagonal, below which it is singular: rounding has destroyed it.
+By judgement."""
 MAX_NOISE_FREE_SHARE = 1e-5
 """σ relative to the spread of a column below which the data are taken to be noise-free: what remains is the error of
 the rule and rounding, and tests nothing. By judgement."""
@@ -47,7 +53,7 @@ class LaneVerdict:
     bias : ndarray, (lanes,)
         Error of the rule: the largest shift of a parameter, in standard errors.
     error : ndarray, (lanes,)
-        Largest error of the rule at a sample, in σ.
+        Largest error of the rule, in σ: of an interval if every state is measured, or else at a sample.
     status : ndarray of int, (lanes,)
         Positions in `STATUSES`.
     """
@@ -84,7 +90,7 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
     truncation = passes.compute_truncation()
     at_bound = solution.at_lower | solution.at_upper
     held = np.concatenate([np.zeros((lanes, Q), dtype=bool), at_bound], axis=1)
-    inverse = invert_information(solution.information, held)
+    inverse, root = invert_information(solution.information, held)
     own_offset = passes.offset
     changed = np.zeros_like(residuals)
     passes.offset = truncation if own_offset is None else truncation + own_offset
@@ -96,16 +102,22 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
     bias = np.where(find_finite(shifted.g) & np.isfinite(bias), bias, np.inf)
     scaled = from_groups(residuals, lanes) / sigma[:, None]
     moved = from_groups(changed, lanes) / sigma[:, None]
-    unit = np.maximum(sigma, 1e-3 * problem.spread) / sigma
-    error = np.max(np.abs(moved - scaled) / unit[:, None], axis=(1, 2), initial=0.0)
+    unit = np.maximum(sigma, DISCRETISATION.exact_share * problem.spread) / sigma
+    column_of_state = model.column_of_state
+    if column_of_state is not None:
+        interval = np.abs(from_groups(truncation, lanes)).max(axis=1)
+        error = np.max(
+            interval / np.maximum(sigma, DISCRETISATION.exact_share * problem.spread)[:, column_of_state], axis=1
+        )
+    else:
+        error = np.max(np.abs(moved - scaled) / unit[:, None], axis=(1, 2), initial=0.0)
     error = np.where(np.isfinite(error), error, np.inf)
     covariance = inverse[:, Q:, Q:] * (slope[:, :, None] * slope[:, None, :])
     is_measured = passes.weights > 0
     freedom = np.count_nonzero(is_measured.reshape(lanes, -1), axis=1) - n
     derivatives = from_groups(rows, lanes) / sigma[:, None, :, None]
-    # With H = Σ d dᵀ = L Lᵀ the columns of d L⁻ᵀ are orthonormal.
-    factor = np.linalg.cholesky(np.where(find_finite(inverse)[:, None, None], _force(inverse), np.eye(n)))
-    absorbed = np.einsum("lski,lij->lskj", np.where(held[:, None, None], 0.0, derivatives), factor)
+    # With H = Σ d dᵀ and a root of its inverse, H⁻¹ = R Rᵀ, the columns of d R are orthonormal.
+    absorbed = np.matmul(derivatives.reshape(lanes, S * K, n), root).reshape(lanes, S, K, n)
     noise_free = (sigma < MAX_NOISE_FREE_SHARE * problem.spread).all(axis=1)
     p_value = np.full(lanes, np.nan)
     testable = (solution.end == LaneEnd.CONVERGED) & ~noise_free & find_finite(absorbed)
@@ -118,6 +130,9 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
             problem.sigma is not None,
         )
     is_constant = _find_constant_data(passes, problem, sigma)
+    is_rounded = np.zeros(lanes, dtype=bool)
+    for lane in np.flatnonzero(p_value < REJECTION_LEVEL):
+        is_rounded[lane] = any(is_rounding(scaled[lane, is_measured[lane, :, k], k]) for k in range(K))
     status = decide_statuses(
         problem,
         solution,
@@ -126,32 +141,65 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
         bias=bias,
         is_constant=is_constant,
         without_freedom=np.asarray(freedom <= 0),
+        is_rounded=is_rounded,
     )
     covariance = np.where(at_bound[:, :, None] | at_bound[:, None, :], np.nan, covariance)
     return LaneVerdict(covariance, p_value, bias, error, status)
 
 
-def _force(inverse: FloatArray) -> FloatArray:
-    """Return covariances `(lanes, n, n)` that a Cholesky factorisation accepts: the unit matrix in place of others."""
-    values = np.linalg.eigvalsh(np.where(np.isfinite(inverse), inverse, 0.0))
-    good = values[:, 0] > 0
-    return np.where(good[:, None, None], inverse, np.eye(inverse.shape[1]))
+def invert_information(H: FloatArray, held: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Invert the information of the unknowns that are not held.
 
+    Parameters
+    ----------
+    H : ndarray, (lanes, n, n)
+    held : ndarray of bool, (lanes, n)
 
-def invert_information(H: FloatArray, held: BoolArray) -> FloatArray:
-    """Invert the information `(lanes, n, n)` of the unknowns that are not held; infinite where it is singular."""
-    n = H.shape[1]
-    eye = np.eye(n)
+    Returns
+    -------
+    inverse : ndarray, (lanes, n, n)
+        Zero in the rows and columns of held unknowns; infinite where H is singular.
+    root : ndarray, (lanes, n, n)
+        `inverse = root rootᵀ`; zero where H is singular.
+    """
+    eye = np.eye(H.shape[1])
     d = np.sqrt(np.maximum(np.einsum("lii->li", H), np.finfo(float).tiny))
     scaled = H / (d[:, :, None] * d[:, None, :])
     scaled = np.where(held[:, :, None] | held[:, None, :], eye, scaled)
     finite = find_finite(scaled)
-    values, vectors = np.linalg.eigh(np.where(finite[:, None, None], scaled, eye))
-    singular = ~finite | (values[:, 0] < 1e-13 * values[:, -1])
-    safe = np.where(singular[:, None], 1.0, values)
-    inverse = np.einsum("lij,lj,lkj->lik", vectors, 1.0 / safe, vectors) / (d[:, :, None] * d[:, None, :])
-    inverse = np.where(held[:, :, None] | held[:, None, :], 0.0, inverse)
-    return np.where(singular[:, None, None], np.inf, inverse)
+    factor, pivots = _factorise(np.where(finite[:, None, None], scaled, eye))
+    singular = ~finite | ~(pivots > MIN_PIVOT)
+    root = _invert_triangular(np.where(singular[:, None, None], eye, factor)).transpose(0, 2, 1) / d[:, :, None]
+    root = np.where(singular[:, None, None] | held[:, :, None], 0.0, root)
+    inverse = np.matmul(root, root.transpose(0, 2, 1))
+    return np.where(singular[:, None, None], np.inf, inverse), root
+
+
+def _factorise(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the Cholesky factors of matrices `(lanes, n, n)`, and the smallest pivot of each, `(lanes,)`.
+
+    Loops over the columns and works on all lanes at once; LAPACK would be called for each lane.
+    """
+    A, n = A.copy(), A.shape[1]
+    factor, smallest = np.zeros_like(A), np.full(len(A), np.inf)
+    for k in range(n):
+        pivot = A[:, k, k].copy()
+        smallest = np.fmin(smallest, np.where(np.isnan(pivot), -np.inf, pivot))
+        column = A[:, k:, k] / np.sqrt(np.where(pivot > 0, pivot, 1.0))[:, None]
+        factor[:, k:, k] = column
+        A[:, k:, k:] -= column[:, :, None] * column[:, None, :]
+    return factor, smallest
+
+
+def _invert_triangular(factor: FloatArray) -> FloatArray:
+    """Invert lower triangular matrices `(lanes, n, n)`, all lanes at once."""
+    n = factor.shape[1]
+    inverse = np.zeros_like(factor)
+    for k in range(n):
+        row = -np.matmul(factor[:, k : k + 1, :k], inverse[:, :k])[:, 0] if k else np.zeros((len(factor), n))
+        row[:, k] += 1.0
+        inverse[:, k] = row / factor[:, k, k][:, None]
+    return inverse
 
 
 def _find_constant_data(passes: LanePasses, problem: LaneProblem, sigma: FloatArray) -> BoolArray:
@@ -180,6 +228,7 @@ def decide_statuses(
     bias: FloatArray,
     is_constant: BoolArray,
     without_freedom: BoolArray,
+    is_rounded: BoolArray,
 ) -> IntArray:
     """Decide the status of each lane, `(lanes,)`, as positions in `STATUSES`."""
     estimate = solution.p[:, problem.free]
@@ -192,7 +241,7 @@ def decide_statuses(
     # The variance of each over its variance if all others were known, C_jj (C⁻¹)_jj.
     marginal = np.where(np.isfinite(covariance), covariance, 0.0)
     blocked = np.where(at_bound[:, :, None] | at_bound[:, None, :], np.eye(len(problem.free)), marginal)
-    precision = invert_information(blocked, np.zeros_like(at_bound))
+    precision, _ = invert_information(blocked, np.zeros_like(at_bound))
     inflation = variance * np.einsum("lii->li", precision)
     width = upper - lower
     size = np.maximum(
@@ -213,6 +262,7 @@ def decide_statuses(
         (p_value < REJECTION_LEVEL, Status.REJECTED),
         (bias > VERDICT_POLICY.max_bias, Status.UNRESOLVED),
         (is_constant | without_freedom, Status.UNDETERMINED),
+        (is_rounded & (bias <= VERDICT_POLICY.max_bias), Status.MISSTATED),
     ):
         result[mask] = STATUSES.index(status)
     for end, status in STATUS_OF_END.items():

@@ -514,8 +514,7 @@ API idx NAME(engine_truncation)(const idx *sizes, void *const *pointers, idx gro
     for (idx k = 0; gathered && k < groups; k++) {
         const idx group = which[k];
         const double *x = doubles(&plan, P_X) + group * N * D * W;
-        const idx per_group = vary ? group * N * width : 0;
-        const double *substeps = I ? doubles(&plan, P_INPUTS_SUBSTEP) + per_group * points : 0;
+        const double *substeps = I ? doubles(&plan, P_INPUTS_SUBSTEP) + (vary ? group * (N - 1) * points * width : 0) : 0;
         NAME(begin_tape)(&plan, &plan.values, doubles(&plan, P_P) + group * plan.J * W, w.R);
         for (idx a = 0; a < N - 1; a += T) {
             const idx count = N - 1 - a < T ? N - 1 - a : T;
@@ -557,7 +556,22 @@ API idx NAME(engine_truncation)(const idx *sizes, void *const *pointers, idx gro
     return failed;
 }
 
-/* Solve the equations from the first node of each group: the states at the other nodes are written to P_X. */
+/* Set the constants, and in each node of the tile the parameters of another group, and run the prologue. */
+static void NAME(begin_block)(const Plan *plan, const Tape *tape, idx count, const idx *which, double *R)
+{
+    const idx first = 1 + plan->D + plan->I;
+    memset(R, 0, sizeof(double) * tape->registers * TILE);
+    for (idx k = 0; k < count; k++)
+        for (idx j = 0; j < plan->J; j++)
+            LANES R[(first + j) * TILE + k * W + l] = doubles(plan, P_P)[(which[k] * plan->J + j) * W + l];
+    for (idx c = 0; c < tape->constants; c++)
+        for (int e = 0; e < TILE; e++)
+            R[(first + plan->J + c) * TILE + e] = tape->constant[c];
+    run_tape(tape, 0, tape->prologue, R);
+}
+
+/* Solve the equations from the first node of each group: the states at the other nodes are written to P_X. The nodes
+ * follow from each other, so that a tile holds the same node of several groups. */
 API idx NAME(engine_march)(const idx *sizes, void *const *pointers, idx groups, const idx *which)
 {
     const Plan plan = read_plan(sizes, pointers);
@@ -567,28 +581,40 @@ API idx NAME(engine_march)(const idx *sizes, void *const *pointers, idx groups, 
     const idx D = plan.D, N = plan.nodes, I = plan.I, vary = plan.s[S_INPUTS_VARY], width = I * (vary ? W : 1);
     const idx points = 2 * plan.s[S_SUBSTEPS] + 1, *kind = indices(&plan, P_KIND);
     const double *times = doubles(&plan, P_TIMES);
-    double *gathered = (double *)malloc(sizeof(double) * (T * width + 1));
-    for (idx k = 0; gathered && k < groups; k++) {
-        const idx group = which[k];
-        double *x = doubles(&plan, P_X) + group * N * D * W;
-        const double *p = doubles(&plan, P_P) + group * plan.J * W;
-        const idx per_group = vary ? group * N * width : 0;
-        const double *substeps = I ? doubles(&plan, P_INPUTS_SUBSTEP) + per_group * points : 0;
-        const double *after = I ? doubles(&plan, P_INPUTS_AFTER) + per_group : 0;
-        NAME(begin_tape)(&plan, &plan.values, p, w.R);
-        for (idx m = 0; m < N - 1; m++, x += D * W) {
-            const double h = times[m + 1] - times[m];
+    double *gathered = (double *)malloc(sizeof(double) * (T * width * (points + 1) + 1));
+    for (idx first = 0; gathered && first < groups; first += T) {
+        const idx count = groups - first < T ? groups - first : T;
+        const idx *block = which + first;
+        double begin[T], h[T], *x = w.state[0], *inputs = gathered + T * width;
+        for (idx k = 0; k < count; k++)
+            memcpy(x + k * D * W, doubles(&plan, P_X) + block[k] * N * D * W, sizeof(double) * D * W);
+        NAME(begin_block)(&plan, &plan.values, count, block, w.R);
+        for (idx m = 0; m < N - 1; m++) {
             if (kind && kind[m] >= 0) {
                 const Tape tape = read_tape(sizes + S_TAPES + 18 + 6 * kind[m], pointers + P_TAPES + 9 + 3 * kind[m]);
-                NAME(begin_tape)(&plan, &tape, p, w.jump);
-                NAME(run_at)(&plan, &tape, 1, times + m, x, after + m * width, w.jump);
-                for (idx d = 0; d < D; d++)
-                    LANES x[(D + d) * W + l] = w.jump[(idx)tape.output[d] * TILE + l];
-                continue;
+                for (idx k = 0; k < count; k++) {
+                    begin[k] = times[m];
+                    if (width)
+                        memcpy(inputs + k * width, doubles(&plan, P_INPUTS_AFTER) + ((vary ? block[k] * N : 0) + m) * width,
+                               sizeof(double) * width);
+                }
+                NAME(begin_block)(&plan, &tape, count, block, w.jump);
+                NAME(run_at)(&plan, &tape, count, begin, x, inputs, w.jump);
+                for (idx k = 0; k < count; k++)
+                    for (idx d = 0; d < D; d++)
+                        LANES x[(k * D + d) * W + l] = w.jump[(idx)tape.output[d] * TILE + k * W + l];
+            } else {
+                for (idx k = 0; k < count; k++) {
+                    begin[k] = times[m], h[k] = times[m + 1] - times[m];
+                    if (width)
+                        memcpy(inputs + k * points * width,
+                               doubles(&plan, P_INPUTS_SUBSTEP) + ((vary ? block[k] * (N - 1) : 0) + m) * points * width,
+                               sizeof(double) * points * width);
+                }
+                NAME(solve_forward)(&plan, count, begin, h, inputs, x, w.state + 1, gathered, w.R);
             }
-            memcpy(x + D * W, x, sizeof(double) * D * W);
-            NAME(solve_forward)(&plan, 1, times + m, &h, substeps + m * points * width, x + D * W, w.state + 1, gathered,
-                                w.R);
+            for (idx k = 0; k < count; k++)
+                memcpy(doubles(&plan, P_X) + (block[k] * N + m + 1) * D * W, x + k * D * W, sizeof(double) * D * W);
         }
     }
     const int failed = !gathered;
@@ -618,6 +644,81 @@ API idx NAME(engine_evaluate)(const idx *sizes, void *const *pointers, idx group
     }
     free(w.memory);
     return 0;
+}
+
+/* Weak least squares: with the test functions of P_WINDOW (sparse: for each node, the windows that contain it and their
+ * weights), the weak residuals are r = scale (left + sum of weight f), and their derivatives by the free parameters
+ * follow from those of f. Sums J'J in P_H (groups, F, F, W; lower half), -J'r in P_G (groups, F, W), and r'r in P_SQUARES
+ * (groups, W). The states are data and do not move. */
+API idx NAME(engine_weak)(const idx *sizes, void *const *pointers, idx groups, const idx *which)
+{
+    const Plan plan = read_plan(sizes, pointers);
+    NAME(Scratch) w;
+    if (NAME(allocate)(&plan, &w))
+        return 1;
+    const idx D = plan.D, F = plan.F, N = plan.nodes, I = plan.I, windows = plan.s[S_WINDOWS], no = plan.f.outputs;
+    const idx vary = plan.s[S_INPUTS_VARY], width = I * (vary ? W : 1);
+    const idx nf = plan.s[S_VALUES], nA = plan.s[S_BY_STATE], nP = plan.s[S_BY_PARAMETER], columns = nf + nP;
+    const idx *row = indices(&plan, P_VALUE_ROW), *place = indices(&plan, P_BY_PARAMETER);
+    const idx *begin = indices(&plan, P_WINDOW_BEGIN), *window = indices(&plan, P_WINDOW);
+    const double *weight = doubles(&plan, P_WINDOW_WEIGHT);
+    double *sums = (double *)malloc(sizeof(double) * (windows * columns * W + (D * (F + 1) + 1) * W));
+    double *J = sums ? sums + windows * columns * W : 0;
+    for (idx k = 0; sums && k < groups; k++) {
+        const idx group = which[k];
+        const double *x = doubles(&plan, P_X) + group * N * D * W;
+        const double *after = I ? doubles(&plan, P_INPUTS_AFTER) + (vary ? group * N * width : 0) : 0;
+        const double *chain = doubles(&plan, P_CHAIN) + group * F * W;
+        memset(sums, 0, sizeof(double) * windows * columns * W);
+        NAME(begin_tape)(&plan, &plan.f, doubles(&plan, P_P) + group * plan.J * W, w.R);
+        for (idx a = 0; a < N; a += T) {
+            const idx count = N - a < T ? N - a : T;
+            NAME(run_at)(&plan, &plan.f, count, doubles(&plan, P_TIMES) + a, x + a * D * W, after + a * width, w.R);
+            for (idx j = 0; j < count; j++)
+                for (idx b = begin[a + j]; b < begin[a + j + 1]; b++) {
+                    const double q = weight[b];
+                    double *to = sums + window[b] * columns * W;
+                    for (idx o = 0; o < columns; o++) {
+                        const double *value = w.R + (idx)plan.f.output[o < nf ? o : o + nA] * TILE + j * W;
+                        LANES to[o * W + l] += q * value[l];
+                    }
+                }
+        }
+        double *H = doubles(&plan, P_H) + group * F * F * W, *g = doubles(&plan, P_G) + group * F * W;
+        double *squares = doubles(&plan, P_SQUARES) + group * W;
+        const double *left = doubles(&plan, P_LEFT) + group * windows * D * W;
+        const double *scale = doubles(&plan, P_SCALE) + group * D * W;
+        memset(H, 0, sizeof(double) * F * F * W);
+        memset(g, 0, sizeof(double) * F * W);
+        memset(squares, 0, sizeof(double) * W);
+        double *r = J + D * F * W;
+        for (idx m = 0; m < windows; m++, left += D * W) {
+            const double *sum = sums + m * columns * W;
+            memcpy(r, left, sizeof(double) * D * W);
+            memset(J, 0, sizeof(double) * D * F * W);
+            for (idx o = 0; o < nf; o++)
+                LANES r[row[o] * W + l] += sum[o * W + l];
+            for (idx o = 0; o < nP; o++)
+                LANES J[place[o] * W + l] = sum[(nf + o) * W + l] * chain[(place[o] % F) * W + l];
+            for (idx d = 0; d < D; d++) {
+                const double *Jd = J + d * F * W;
+                double s2[W];
+                LANES s2[l] = scale[d * W + l] * scale[d * W + l];
+                LANES squares[l] += s2[l] * r[d * W + l] * r[d * W + l];
+                for (idx i = 0; i < F; i++) {
+                    double a[W];
+                    LANES a[l] = s2[l] * Jd[i * W + l];
+                    LANES g[i * W + l] -= a[l] * r[d * W + l];
+                    for (idx j = 0; j <= i; j++)
+                        LANES H[(i * F + j) * W + l] += a[l] * Jd[j * W + l];
+                }
+            }
+        }
+    }
+    const int failed = !sums;
+    free(sums);
+    free(w.memory);
+    return failed;
 }
 
 #undef T

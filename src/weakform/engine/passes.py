@@ -27,8 +27,8 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ LANES_PER_GROUP = 8
 """Lanes of a group in the compiled passes: one AVX-512 register of doubles, two of AVX2, four of SSE2 and NEON."""
 INSTRUCTION_SETS = ("avx512", "avx2", "base")
 """Instruction sets for which the passes may be compiled, the widest first; `base` runs on every processor."""
+WINDOWS_SIZE = 20
+"""Position of the number of test functions in the table of sizes (`engine.c`)."""
 _FLOOR_SHARE = 1e-3
 """Share of a measured value below which its logarithm is continued linearly, as in `noise.kinds`."""
 
@@ -97,6 +99,47 @@ def from_groups(values: FloatArray, lanes: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
+class TestWindows:
+    """Test functions on the nodes of a mesh.
+
+    Attributes
+    ----------
+    phi : ndarray, (windows, N)
+        Values, times the weights of the quadrature.
+    slope : ndarray, (windows, N)
+        The same for the derivatives in time.
+    """
+
+    __test__ = False  # pytest takes the name for a test
+
+    phi: FloatArray
+    slope: FloatArray
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, IntArray]:
+        """Nodes and windows of the values that are not zero, node by node."""
+        nodes, windows = np.nonzero(self.phi.T)
+        return nodes, windows
+
+    @cached_property
+    def begins(self) -> IntArray:
+        """Position of the first value of each node, `(N + 1,)`."""
+        counts = np.bincount(self._pairs[0], minlength=self.phi.shape[1])
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @cached_property
+    def indices(self) -> IntArray:
+        """Window of each value."""
+        return self._pairs[1].astype(np.int64)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The values that are not zero, node by node."""
+        nodes, windows = self._pairs
+        return np.ascontiguousarray(self.phi[windows, nodes])
+
+
+@dataclass(frozen=True)
 class Linearised:
     """What a step needs, for each lane.
 
@@ -146,7 +189,7 @@ class LanePasses:
     weights: FloatArray
     width: int
     offset: FloatArray | None = None
-    _arrays: dict[str, FloatArray] = field(default_factory=dict)
+    _windows: tuple[NDArray[Any], ...] = ()
 
     def __post_init__(self) -> None:
         self.lanes = len(self.data)
@@ -184,7 +227,7 @@ class LanePasses:
                 *(len(model.value_row), len(model.by_state), len(model.by_parameter)),
                 *(len(model.h_by_state), len(model.h_by_parameter)),
                 *(self._inputs[0] is not None, inputs is not None and not inputs.is_shared, SUBSTEPS),
-                max((tape.registers for tape in model.jumps), default=0),
+                *(max((tape.registers for tape in model.jumps), default=0), 0),
                 *(
                     number
                     for t in tapes
@@ -220,9 +263,11 @@ class LanePasses:
         arrays: list[NDArray[Any] | None] = [
             *self._fixed,
             *(self.x, self.p, self.chain, self.Y0, self.gap, self.y, self.w, self.floor, self.precision, self.offset),
-            *(more.get("defect"), self.steps if more.get("keep", 1) is not None else None, self.H, self.g),
-            *(self.squares, self.closed, self.defects, self.growth, more.get("residuals"), more.get("rows")),
-            *(more.get("delta"), more.get("share"), self.drift),
+            *(more.get("defect"), self.steps, more.get("H", self.H), more.get("g", self.g)),
+            *(more.get("squares", self.squares), self.closed, self.defects, self.growth),
+            *(more.get("residuals"), more.get("rows"), more.get("delta"), more.get("share"), self.drift),
+            *(self._windows or (None,) * 3),
+            *(more.get("left"), more.get("scale")),
             *self._tape_arrays,
         ]
         pointers = np.array([0 if a is None else a.ctypes.data for a in arrays], dtype=np.uintp)
@@ -342,6 +387,40 @@ class LanePasses:
         else:
             self._call("evaluate", self._all_groups, rows=rows)
         return rows
+
+    def sum_weak_residuals(
+        self, windows: TestWindows, left: FloatArray, scale: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sum the normal equations of weak least squares, with the states of the passes as data.
+
+        The residuals are `scale (left + Φ f)` for each window and state.
+
+        Parameters
+        ----------
+        windows : TestWindows
+        left : ndarray, (groups, windows, D, W)
+        scale : ndarray, (groups, D, W)
+
+        Returns
+        -------
+        H : ndarray, (lanes, F, F)
+            `JᵀJ` with the derivatives J of the residuals by the free parameters.
+        g : ndarray, (lanes, F)
+            `-Jᵀr`.
+        squares : ndarray, (lanes,)
+            `rᵀr`.
+        """
+        F, W, G = self.model.F, self.width, self.groups
+        H, g, squares = np.zeros((G, F, F, W)), np.zeros((G, F, W)), np.zeros((G, W))
+        if get_instruction_set() == "numpy":
+            self._sum_weak_numpy(windows, left, scale, (H, g, squares))
+        else:
+            self._windows = (windows.begins, windows.indices, windows.weights)
+            self._sizes[WINDOWS_SIZE] = len(windows.phi)
+            self._call("weak", self._all_groups, H=H, g=g, squares=squares, left=left, scale=scale)
+            i, j = np.triu_indices(F, 1)
+            H[:, i, j] = H[:, j, i]
+        return from_groups(H, self.lanes), from_groups(g, self.lanes), from_groups(squares, self.lanes)
 
     # ---- The same in NumPy: arrays (..., lanes of all groups) ----
 
@@ -467,6 +546,30 @@ class LanePasses:
         )
         for target, values in targets:
             target[which] = _restore(values, W)[which]
+
+    def _sum_weak_numpy(
+        self,
+        windows: TestWindows,
+        left: FloatArray,
+        scale: FloatArray,
+        targets: tuple[FloatArray, FloatArray, FloatArray],
+    ) -> None:
+        """Do what `engine_weak` does."""
+        model, W = self.model, self.width
+        rows = self._run(model.f, _flatten(self.x), self.mesh.times, 1)
+        summed = np.einsum("kn,nol->kol", windows.phi, rows)
+        nf, nA = len(model.value_row), len(model.by_state)
+        factor = _flatten(scale)
+        r = _flatten(left).copy()
+        r[:, model.value_row] += summed[:, :nf]
+        J = np.zeros((len(windows.phi), model.D * model.F, r.shape[2]))
+        J[:, model.by_parameter] = summed[:, nf + nA :]
+        J = J.reshape(len(windows.phi), model.D, model.F, -1) * _flatten(self.chain) * factor[:, None]
+        r *= factor
+        with np.errstate(all="ignore"):
+            parts = np.einsum("kdil,kdjl->ijl", J, J), -np.einsum("kdil,kdl->il", J, r), np.sum(r**2, axis=(0, 1))
+        for target, values in zip(targets, parts, strict=True):
+            target[...] = _restore(values, W)
 
     def _jump_numpy(self, kind: int, m: int, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the defect `(D, L)` and the linearised step `(D, D + F + 1, L)` of a jump from node m to the next."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..data import Dataset
 from ..data.doses import Doses
 from ..data.matching import MatchedPair, collect_inputs, match
 from ..engine.chunk_fit import POLICY as CHUNK_POLICY
-from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkResult, fit_chunk
+from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk
 from ..engine.lane_iteration import LaneProblem
 from ..engine.lane_plan import SUPPORTED_NOISE, LaneInputs, LaneMesh, build_lane_mesh, build_lane_model
 from ..engine.lane_verdict import STATUSES
@@ -607,9 +608,7 @@ def _fit_chunks(
 ) -> bool:
     """Fit all chunks; return True if the user interrupted."""
     size = _choose_chunk(plan)
-    shared = None
-    if inputs is not None:
-        shared = {level: LaneInputs.evaluate(mesh, inputs) for level, mesh in enumerate(plan.meshes)}
+    shared = None if inputs is None else cache(lambda level: LaneInputs.evaluate(plan.meshes[level], inputs))
     chunks = [slice(first, min(first + size, source.count)) for first in range(0, source.count, size)]
     done = 0
     bar = ProgressLine(lambda: f"fits: {done:,} of {source.count:,}")
@@ -618,10 +617,12 @@ def _fit_chunks(
 
     def work(chunk: slice) -> tuple[slice, ChunkResult]:
         """Fit one chunk."""
-        own = shared
-        if shared is not None and source.has_own_inputs:
+        if shared is None or not source.has_own_inputs:
+            own = None if shared is None else ChunkInputs(shared, is_shared=True)
+        else:
             names = plan.model.inputs
-            own = {k: source.replace_own_inputs(names, plan.meshes[k], part, chunk) for k, part in shared.items()}
+            evaluate = cache(lambda k: source.replace_own_inputs(names, plan.meshes[k], shared(k), chunk))
+            own = ChunkInputs(evaluate, is_shared=False)
         return chunk, fit_chunk(plan, _read_chunk(source, chunk, own))
 
     try:
@@ -681,7 +682,7 @@ def _interpolate(t: FloatArray, values: FloatArray, at: FloatArray, how: str, be
     return np.asarray(values[:, right - 1] * (1 - share) + values[:, right] * share)
 
 
-def _read_chunk(source: _Source, chunk: slice, inputs: dict[int, LaneInputs] | None) -> ChunkData:
+def _read_chunk(source: _Source, chunk: slice, inputs: ChunkInputs | None) -> ChunkData:
     """Read a chunk in the coordinates of its noise."""
     values, weights, sigma = source.read(chunk)
     measured = weights > 0
