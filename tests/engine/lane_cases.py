@@ -11,6 +11,7 @@ from weakform.collocation.hidden_state_problem import HiddenStateProblem
 from weakform.data.matching import MatchedPair, collect_inputs, match
 from weakform.engine import passes as passes_module
 from weakform.engine.instruction_tape import write_tape
+from weakform.engine.lane_iteration import LaneProblem
 from weakform.engine.lane_plan import LaneInputs, LaneMesh, LaneModel, build_lane_mesh, build_lane_model
 from weakform.engine.passes import INSTRUCTION_SETS, LanePasses, get_instruction_set, to_groups
 from weakform.model.inputs import Inputs
@@ -211,3 +212,20 @@ def get_case(name: str) -> LaneCase:
 
 
 CASES = (*SETTINGS, "averages")
+
+
+def build_problem(case: LaneCase, sigma: np.ndarray | None, spread: np.ndarray) -> LaneProblem:
+    """Return the problem of the iteration of a case; σ `(lanes, K)` is estimated if None, spread is `(lanes, K)`."""
+    resolved = case.resolved
+    free, scale = case.model.free, resolved.scale
+    lower, upper = resolved.bounds
+    return LaneProblem(
+        base=np.where(np.isnan(resolved.fixed_values), 0.0, resolved.fixed_values),
+        free=free,
+        log=scale.log,
+        lower=scale.to_working(lower)[free],
+        upper=scale.to_working(upper)[free],
+        prior=None if resolved.prior is None else resolved.prior.convert_to_scale(scale),
+        sigma=sigma,
+        spread=spread,
+    )
