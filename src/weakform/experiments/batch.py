@@ -712,7 +712,8 @@ def _fit_singly(
             except WeakformError:
                 done += 1
                 continue
-            keep = [single.names.index(name) for name in names] if hasattr(single, "names") else list(range(len(names)))
+            # A single fit also has the fixed parameters.
+            keep = [single.model.parameters.index(name) for name in names]
             result.estimate[number] = np.asarray(single.estimate)[keep]
             result.covariance[number] = np.asarray(single.covariance)[np.ix_(keep, keep)]
             result.sigma[number] = single.sigma
