@@ -13,7 +13,7 @@ A later result replaces an earlier one only if it converged and is at least as l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from .passes import LANES_PER_GROUP, LanePasses, find_finite, from_groups, get_i
 class _ChunkPolicy:
     """How often a dataset is tried. By judgement."""
 
-    first_starts: int = 3
+    first_starts: int = 2
     """Starts of the first pass, where a model is not linear in its parameters or has hidden states."""
     more_starts: tuple[int, ...] = (8, 24)
     """Starts of each later pass. A model that is linear in its parameters has one start in each, with windows of
@@ -95,6 +95,8 @@ class BatchPlan:
     start : ndarray, (F,), or None
         A first guess on the scale of the iteration; NaN where there is none.
     seed : int
+    shared_draws : dict of int to _ForwardDraws
+        For each pass over the datasets, draws that serve all datasets with the same inputs.
     """
 
     model: LaneModel
@@ -105,6 +107,7 @@ class BatchPlan:
     problem: LaneProblem
     start: FloatArray | None
     seed: int
+    shared_draws: dict[int, _ForwardDraws] = field(default_factory=dict)
 
 
 @dataclass
@@ -452,42 +455,74 @@ def _start_complete(
     return np.stack(improved, axis=1).reshape(-1, F), to_groups(states[lanes], _choose_width(len(lanes)))
 
 
+@dataclass(frozen=True)
+class _ForwardDraws:
+    """Draws of the parameters with their forward solutions.
+
+    Attributes
+    ----------
+    q : ndarray, (draws, F)
+    predicted : ndarray, (draws, S, K)
+        In the coordinates of the noise.
+    states : ndarray, (draws, N, D)
+    """
+
+    q: FloatArray
+    predicted: FloatArray
+    states: FloatArray
+
+
 def _start_hidden(
     plan: BatchPlan, data: ChunkData, sigma: FloatArray, starts: int, rng: np.random.Generator, number: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return starts q `(sets starts, F)` whose forward solutions are nearest to the data, and these solutions."""
-    model, sets = plan.model, data.sets
-    shared = data.inputs is None or data.inputs.is_shared
+    sets = data.sets
     measured = data.weights > 0
-    size = np.where(measured, np.abs(_to_natural(model, data.values)), 0.0).max(axis=(0, 1))
-    units = collect_units(data.times, size)
-    count = START_POLICY.shared_draws if shared else max(START_POLICY.draws, 2 * starts)
-    Q = draw_parameters(plan.problem, count, units, rng)
-    if plan.start is not None and number == 0:
-        Q[0] = np.where(np.isnan(plan.start), Q[0], plan.start)
-    level = np.exp(rng.uniform(-3, 3, size=(count, model.D))) * float(np.median(size[size > 0])) if (size > 0).any() else np.ones((count, model.D))  # fmt: skip  # noqa: E501
-    if shared:
-        predicted, states, q = _solve_draws(plan, data.inputs, Q, level)
-        w = (data.weights / sigma[:, None]).reshape(sets, -1)
-        y = (np.where(measured, data.values, 0.0)).reshape(sets, -1)
-        flat = predicted.reshape(count, -1)
+    if data.inputs is None or data.inputs.is_shared:
+        if number not in plan.shared_draws:  # the first chunk serves all
+            size = np.where(measured, np.abs(_to_natural(plan.model, data.values)), 0.0).max(axis=(0, 1))
+            q, level = _draw_starts(plan, data.times, size, START_POLICY.shared_draws, rng, number)
+            plan.shared_draws[number] = _solve_draws(plan, data.inputs, q, level)
+        draws = plan.shared_draws[number]
+        weights = (data.weights / sigma[:, None]).reshape(sets, -1) ** 2
+        values = np.where(measured, data.values, 0.0).reshape(sets, -1)
+        flat = draws.predicted.reshape(len(draws.q), -1)
         good = find_finite(flat) & (np.abs(flat).max(axis=1) < 1e100)
         flat = np.where(good[:, None], flat, 0.0)
         # Σ w² (y - f)², multiplied out, for all datasets and draws at once.
-        misfit = (w**2 * y**2).sum(axis=1)[:, None] - 2 * (w**2 * y) @ flat.T + w**2 @ (flat**2).T
-        misfit = np.where(good, misfit, UNUSABLE)
-        order = select_best(misfit, starts)
+        misfit = (weights * values**2).sum(axis=1)[:, None] - 2 * (weights * values) @ flat.T + weights @ (flat**2).T
+        order = select_best(np.where(good, misfit, UNUSABLE), starts)
         if plan.start is not None and number == 0:
             order[:, -1] = 0
-        return q[order.ravel()], to_groups(states[order.ravel()], _choose_width(sets * starts))
-    lanes = np.repeat(np.arange(sets), count)
-    part = data.select(lanes)
-    predicted, states, q = _solve_draws(plan, part.inputs, np.tile(Q, (sets, 1)), np.tile(level, (sets, 1)))
-    residual = np.where(part.weights > 0, (part.values - predicted) * part.weights, 0.0) / sigma[lanes][:, None]
-    misfit = np.sum(residual**2, axis=(1, 2))
-    misfit = np.where(np.isfinite(misfit), misfit, UNUSABLE).reshape(sets, count)
-    order = (np.arange(sets)[:, None] * count + select_best(misfit, starts)).ravel()
-    return q[order], to_groups(states[order], _choose_width(sets * starts))
+        order = order.ravel()
+    else:
+        size = np.where(measured, np.abs(_to_natural(plan.model, data.values)), 0.0).max(axis=(0, 1))
+        count = max(START_POLICY.draws, 2 * starts)
+        q, level = _draw_starts(plan, data.times, size, count, rng, number)
+        lanes = np.repeat(np.arange(sets), count)
+        part = data.select(lanes)
+        draws = _solve_draws(plan, part.inputs, np.tile(q, (sets, 1)), np.tile(level, (sets, 1)))
+        residual = np.where(part.weights > 0, (part.values - draws.predicted) * part.weights, 0.0)
+        misfit = np.sum((residual / sigma[lanes][:, None]) ** 2, axis=(1, 2))
+        best = select_best(np.where(np.isfinite(misfit), misfit, UNUSABLE).reshape(sets, count), starts)
+        if plan.start is not None and number == 0:
+            best[:, -1] = 0
+        order = (np.arange(sets)[:, None] * count + best).ravel()
+    return draws.q[order], to_groups(draws.states[order], _choose_width(sets * starts))
+
+
+def _draw_starts(
+    plan: BatchPlan, times: FloatArray, size: FloatArray, count: int, rng: np.random.Generator, number: int
+) -> tuple[FloatArray, FloatArray]:
+    """Draw parameters `(count, F)`, the user's start first, and fitted initial values `(count, D)`.
+
+    The initial values are spread over two and a half decades about the size of the data.
+    """
+    q = draw_parameters(plan.problem, count, collect_units(times, size), rng)
+    if plan.start is not None and number == 0:
+        q[0] = np.where(np.isnan(plan.start), q[0], plan.start)
+    typical = float(np.median(size[size > 0])) if (size > 0).any() else 1.0
+    return q, typical * np.exp(rng.uniform(-3, 3, size=(count, plan.model.D)))
 
 
 def _to_natural(model: LaneModel, values: FloatArray) -> FloatArray:
@@ -495,15 +530,13 @@ def _to_natural(model: LaneModel, values: FloatArray) -> FloatArray:
     return np.where(model.log_noise.astype(bool), np.exp(values), values)
 
 
-def _solve_draws(
-    plan: BatchPlan, inputs: ChunkInputs | None, Q: FloatArray, level: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Solve the equations forward from draws; return predictions `(draws, S, K)`, states `(draws, N, D)` and draws."""
+def _solve_draws(plan: BatchPlan, inputs: ChunkInputs | None, q: FloatArray, level: FloatArray) -> _ForwardDraws:
+    """Solve the equations forward from draws of the parameters `(draws, F)` and of the initial values `(draws, D)`."""
     model, mesh = plan.model, plan.meshes[0]
-    count = len(Q)
+    count = len(q)
     empty = np.zeros((count, mesh.samples, model.K))
     passes = LanePasses(model, mesh, None if inputs is None else inputs.on_mesh(0), empty, empty, LANES_PER_GROUP)
-    p, slope = plan.problem.expand(Q)
+    p, slope = plan.problem.expand(q)
     passes.set_point(p, slope, np.ones((count, model.K)))
     begin, _ = passes.compute_initial(p)
     free = model.free_initial
@@ -513,4 +546,4 @@ def _solve_draws(
     predicted = average_samples(mesh, observe(model, passes))
     if model.log_noise.any():
         predicted = np.where(model.log_noise.astype(bool), np.log(np.maximum(predicted, 1e-300)), predicted)
-    return predicted, from_groups(passes.x, count), Q
+    return _ForwardDraws(q, predicted, from_groups(passes.x, count))

@@ -22,7 +22,7 @@ class _DrawPolicy:
 
     above: float = 1e-6
     """P-value by moments up to which a rejection is certain."""
-    below: float = 0.025
+    below: float = 0.015
     """P-value by moments from which the model is not rejected."""
     draws: int = 1000
     """Draws of a lane."""

@@ -37,7 +37,7 @@ class _IterationPolicy:
 
     tolerance: float = 3e-4
     """Root mean square of a step, in standard errors, below which it is the last one."""
-    steps_before_abandoning: int = 12
+    steps_before_abandoning: int = 20
     """Steps after which a lane that is behind is abandoned."""
     abandoned_behind: float = 20.0
     """Log-likelihood by which it is behind a converged lane of the same dataset."""

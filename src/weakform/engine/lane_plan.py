@@ -17,12 +17,13 @@ import numpy as np
 import symengine as se
 
 from ..collocation.hidden_state_problem import HiddenStateProblem, find_sample_nodes
-from ..data.matching import MatchedPair, collect_inputs
+from ..data import Dataset
+from ..data.matching import collect_inputs
+from ..model import Model
 from ..model.bounded_algebra import check_derivative_cost
 from ..model.expression_map import ExpressionMap
 from ..model.function_table import Expr
 from ..model.inputs import Inputs
-from ..parameters import ResolvedParameters
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .instruction_tape import InstructionTape, write_tape
 
@@ -31,6 +32,9 @@ SUBSTEPS = 4
 
 The error of the measurement is then below 1% of the error of the rule: it falls with the fourth power. By judgement.
 """
+MAX_UNKNOWNS = 60
+"""Fitted initial values and parameters of one dataset above which the engine is not used: its work grows with their
+square, and that of a single fit hardly. By judgement."""
 LOG_KINDS = ("lognormal",)
 """Kinds of noise that are additive in the logarithm."""
 SUPPORTED_NOISE = ("gaussian", "lognormal")
@@ -225,22 +229,56 @@ class LaneInputs:
         return LaneInputs(before, self.after[lanes], self.middle[lanes], self.substeps[lanes])
 
 
-def build_lane_model(parameters: ResolvedParameters, matched: MatchedPair, problem: HiddenStateProblem) -> LaneModel:
+def explain_obstacle(model: Model, data: Dataset, free_count: int) -> str:
+    """Return why the engine cannot fit a model to data, as a clause; an empty string if it can.
+
+    Parameters
+    ----------
+    model : Model
+    data : Dataset
+        Matched with the model.
+    free_count : int
+        Number of free parameters.
+    """
+    unsupported = sorted({kind for kind in data.noise if kind not in SUPPORTED_NOISE})
+    if unsupported:
+        return f"it takes no {unsupported[0]} noise"
+    if data.covariance is not None:
+        return "the noise is correlated between columns"
+    if len(data.trajectories) > 1:
+        return "there are several trajectories"
+    if model.steady is not None:
+        return "the model begins at a steady state"
+    for event in model.events:
+        firing = model.find_firing_time(event.trigger)
+        if firing is None or not se.sympify(firing).is_Number:
+            return "an event of the model fires at a time that depends on states or parameters"
+    inputs = collect_inputs(model, data, 0)
+    if (0 if inputs is None else len(inputs.hold)) < len(model.driving_names):
+        return "a switch of the model has an unknown time"
+    unknowns = free_count + sum(state not in model.initial for state in model.states)
+    if unknowns > MAX_UNKNOWNS:
+        return f"the model has {unknowns} unknowns, more than {MAX_UNKNOWNS}"
+    return ""
+
+
+def build_lane_model(problem: HiddenStateProblem, is_free: BoolArray, complete: bool) -> LaneModel:
     """Write the functions of a model as tapes.
 
     Parameters
     ----------
-    parameters : ResolvedParameters
-    matched : MatchedPair
-        The model with a dataset that has the columns, times, inputs and doses of the batch.
     problem : HiddenStateProblem
-        Of the same model and dataset.
+        The model with a dataset that has the columns, times, inputs and doses of all lanes.
+    is_free : ndarray of bool, (J,)
+        Parameters that are estimated.
+    complete : bool
+        Whether every state is measured directly, with no given initial value and no jump.
     """
-    model, data = parameters.shared, matched.data
+    model, data = problem.shared, problem.data
     names = data.names or ()
-    free = np.flatnonzero(parameters.free)
+    free = np.flatnonzero(is_free)
     free_names = [model.parameters[j] for j in free]
-    is_log = np.array([matched.complete and data.noise[names.index(s)] in LOG_KINDS for s in model.states])
+    is_log = np.array([complete and data.noise[names.index(s)] in LOG_KINDS for s in model.states])
     logs = {s: f"log {s}" for s, log in zip(model.states, is_log, strict=True) if log}
     arguments = ("t", *(logs.get(s, s) for s in model.states), *model.driving_names)
     exponentials = dict(logs)
@@ -280,7 +318,7 @@ def build_lane_model(parameters: ResolvedParameters, matched: MatchedPair, probl
     by_parameter = value_row[by_parameter // F] * F + by_parameter % F
     measurable = {**{s: se.Symbol(logs.get(s, s)) for s in model.states}, **model.observables}
     h = [se.sympify(measurable[name]) for name in names]
-    if matched.complete:  # a state on a log scale is its own observable
+    if complete:  # a state on a log scale is its own observable
         h_derivatives = [se.Integer(1)] * len(h)
         h_by_state = np.array([k * D + model.states.index(name) for k, name in enumerate(names)], dtype=np.int64)
         h_by_parameter = np.zeros(0, dtype=np.int64)
@@ -307,38 +345,103 @@ def build_lane_model(parameters: ResolvedParameters, matched: MatchedPair, probl
         by_parameter=by_parameter,
         h_by_state=h_by_state,
         h_by_parameter=h_by_parameter,
-        column_of_state=np.array([names.index(s) for s in model.states]) if matched.complete else None,
-        log_noise=np.array([kind in LOG_KINDS and not matched.complete for kind in data.noise], dtype=np.int64),
+        column_of_state=np.array([names.index(s) for s in model.states]) if complete else None,
+        log_noise=np.array([kind in LOG_KINDS and not complete for kind in data.noise], dtype=np.int64),
     )
 
 
-def build_lane_mesh(matched: MatchedPair, problem: HiddenStateProblem, halvings: int = 0) -> LaneMesh:
+def build_lane_mesh(
+    problem: HiddenStateProblem, complete: bool, halvings: int = 0, frames: FloatArray | None = None
+) -> LaneMesh:
     """Build the mesh of a batch: the samples if every state is measured, more nodes if not.
 
     Parameters
     ----------
-    matched : MatchedPair
     problem : HiddenStateProblem
+    complete : bool
+        Whether every state is measured.
     halvings : int
         How often all intervals are halved.
+    frames : ndarray, (S, 2), optional
+        Beginning and end of each sample, if a sample is the average over its frame.
     """
     q = problem.data.trajectories[0]
-    times = q.times if matched.complete else problem.build_meshes()[0]
     inputs = collect_inputs(problem.shared, problem.data, 0)
-    if matched.complete and inputs is not None:
-        jumps = inputs.jump_times
-        times = np.union1d(times, jumps[(jumps > times[0]) & (jumps < times[-1])])
+    if frames is not None:
+        times = _subdivide_frames(problem, frames, inputs)
+    elif complete:
+        times = q.times
+        if inputs is not None:
+            jumps = inputs.jump_times
+            times = np.union1d(times, jumps[(jumps > times[0]) & (jumps < times[-1])])
+    else:
+        times = problem.build_meshes()[0]
     for _ in range(halvings):
         middles = (times[:-1] + times[1:]) / 2
-        finer = np.sort(np.concatenate([times, middles[np.diff(times) > 0]]))
-        times = finer
-    kinds = list(dict.fromkeys(after for _, after in problem.jumps[0]))
-    by_time = {time: kinds.index(after) for time, after in problem.jumps[0]}
-    kind = None
-    if kinds:
-        twice = np.diff(times) == 0
-        kind = np.where(twice, [by_time.get(float(time), -1) for time in times[:-1]], -1).astype(np.int64)
-    nodes = find_sample_nodes(times, q.times)
+        times = np.sort(np.concatenate([times, middles[np.diff(times) > 0]]))
+    if frames is None:
+        return place_samples(problem, times)
+    return LaneMesh(times, _find_jumps(problem, times), *_weigh_frames(times, frames), samples=len(frames))
+
+
+def place_samples(problem: HiddenStateProblem, times: FloatArray) -> LaneMesh:
+    """Return the mesh with nodes at given times, among which are those of all samples."""
+    nodes = find_sample_nodes(times, problem.data.trajectories[0].times)
     count = len(nodes)
     entries = np.column_stack([nodes, np.arange(count), np.ones(count)]).astype(np.int64)
-    return LaneMesh(times, kind, entries, np.ones(count), count)
+    return LaneMesh(times, _find_jumps(problem, times), entries, np.ones(count), count)
+
+
+def _find_jumps(problem: HiddenStateProblem, times: FloatArray) -> IntArray | None:
+    """Return the jump between the nodes of each interval, -1 where time passes; None if nothing jumps."""
+    kinds = list(dict.fromkeys(after for _, after in problem.jumps[0]))
+    if not kinds:
+        return None
+    by_time = {time: kinds.index(after) for time, after in problem.jumps[0]}
+    twice = np.diff(times) == 0
+    return np.where(twice, [by_time.get(float(time), -1) for time in times[:-1]], -1).astype(np.int64)
+
+
+INTERVALS_PER_FRAME = 4
+"""Intervals between two neighbouring times at which a frame begins or ends, at least; an even number, for Simpson's
+rule. By judgement; the mesh is made finer where the error of the rule matters."""
+
+
+def _subdivide_frames(problem: HiddenStateProblem, frames: FloatArray, inputs: Inputs | None) -> FloatArray:
+    """Return a mesh with nodes at the ends of all frames and at all jumps, and an even number of intervals between."""
+    jumps = [time for time, _ in problem.jumps[0]]
+    edges = [problem.find_initial_time(0), *frames.ravel(), *jumps, *([] if inputs is None else inputs.jump_times)]
+    times = np.unique(np.array(edges, dtype=float))
+    times = times[(times >= min(times[0], frames[0, 0])) & (times <= frames[-1, 1])]
+    gaps = np.diff(times)
+    # Gaps are divided as finely as the shorter half of the frames.
+    target = float(np.median(frames[:, 1] - frames[:, 0])) / INTERVALS_PER_FRAME
+    counts = np.clip(2 * np.ceil(gaps / (2 * target) - 1e-9).astype(int), INTERVALS_PER_FRAME, 16 * INTERVALS_PER_FRAME)
+    parts = [a + (b - a) * np.arange(n) / n for a, b, n in zip(times[:-1], times[1:], counts, strict=True)]
+    return problem.with_jump_nodes(np.append(np.concatenate(parts), times[-1]), 0)
+
+
+def _weigh_frames(times: FloatArray, frames: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the entries and weights of a mesh whose samples are averages over frames, by Simpson's rule.
+
+    Between two ends of frames, or jumps, the mesh has an even number of equal intervals. A frame takes the later of two
+    nodes at the time at which it begins, and the earlier one where it ends.
+    """
+    h = np.diff(times)
+    weights: dict[tuple[int, int], float] = {}
+    for sample, (begin, end) in enumerate(frames):
+        first = int(np.searchsorted(times, begin, side="right")) - 1
+        last = int(np.searchsorted(times, end, side="left"))
+        node = first
+        while node < last:
+            if h[node] == 0:  # a jump of the states inside the frame
+                node += 1
+                continue
+            for offset, factor in ((0, 1.0), (1, 4.0), (2, 1.0)):
+                key = (node + offset, sample)
+                weights[key] = weights.get(key, 0.0) + factor * h[node] / (3 * (end - begin))
+            node += 2
+    keys = sorted(weights)
+    last_node = {sample: node for node, sample in keys}
+    entries = np.array([(node, sample, last_node[sample] == node) for node, sample in keys], dtype=np.int64)
+    return entries, np.array([weights[key] for key in keys])

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import symengine as se
 from numpy.typing import ArrayLike
 
 from ..collocation.hidden_state_problem import HiddenStateProblem
@@ -21,7 +20,7 @@ from ..data.matching import MatchedPair, collect_inputs, match
 from ..engine.chunk_fit import POLICY as CHUNK_POLICY
 from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk
 from ..engine.lane_iteration import LaneProblem
-from ..engine.lane_plan import SUPPORTED_NOISE, LaneInputs, LaneMesh, build_lane_mesh, build_lane_model
+from ..engine.lane_plan import LaneInputs, LaneMesh, build_lane_mesh, build_lane_model, explain_obstacle
 from ..engine.lane_verdict import STATUSES
 from ..fitting import fit
 from ..fitting.fit_arguments import check_model
@@ -46,9 +45,6 @@ MAX_CHUNK_SETS = 2048
 """Datasets of one chunk, at most: progress is shown, and an interrupt is noticed, after each chunk. By judgement."""
 MIN_CHUNK_SETS = 32
 """Datasets of one chunk, at least: fewer leave lanes unused. By judgement."""
-MAX_UNKNOWNS = 60
-"""Fitted initial values and parameters of one dataset above which the engine is not used: its work grows with their
-square, and that of a single fit hardly. By judgement."""
 MAX_SINGLE_SHARE = 0.02
 """Share of the datasets that are fitted one by one where the engine does not converge, beyond the first
 `MAX_SINGLE_FITS`; more of them keep their status. By judgement: such a fit takes a thousand times longer."""
@@ -68,6 +64,7 @@ def fit_batch(
     inputs: Mapping[str, Any] | None = None,
     hold: bool = False,
     doses: Doses | Sequence[Doses] | None = None,
+    frames: tuple[ArrayLike, ArrayLike] | None = None,
     parameters: Mapping[str, Parameter | float] | None = None,
     bounds: Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]] | None = None,
     start: Mapping[str, float] | ArrayLike | None = None,
@@ -106,6 +103,9 @@ def fit_batch(
         Whether inputs keep their value until the next sample; otherwise they are interpolated linearly.
     doses : Doses, or sequence of them, optional
         The same for all datasets.
+    frames : pair of array_like, (time,), optional
+        Beginnings and ends, if each value is the average over a frame, as in positron emission tomography. Frames must
+        not overlap, and each time must be inside its frame.
     parameters, bounds, start, fixed, tied, log, priors
         As `fit` takes them; the same for all datasets.
     seed : int
@@ -153,9 +153,11 @@ def fit_batch(
         raise DataError(f"names must be a list of names; received the text {names!r}. Write [{names!r}].")
     columns = _Columns(None if names is None else tuple(names), noise, sigma=sigma, weights=weights)
     source = _read_arguments(model, times, Y, columns, inputs={} if inputs is None else inputs, hold=hold)
-    source = replace(source, doses=doses)
+    source = replace(source, doses=doses, frames=None if frames is None else _read_frames(frames, source.times))
     template = source.build_template()
     matched = match(template, model)
+    if source.frames is not None:  # averages of states, not the states
+        matched = replace(matched, complete=False)
     resolved = resolve_parameters(
         matched.model, matched.data, *drop_parameters(matched.unused_parameters, parameters, keywords)
     )
@@ -165,22 +167,23 @@ def fit_batch(
     settings = {"parameters": parameters, **keywords, "seed": seed}
     free_names = tuple(n for n, f in zip(resolved.model.parameters, resolved.free, strict=True) if f)
     result = ChunkResult.empty(source.count, len(free_names), len(source.columns))
-    obstacle = explain_obstacle(resolved, matched)
+    obstacle = explain_obstacle(resolved.shared, matched.data, int(resolved.free.sum()))
     notes: list[str] = []
     singly: IntArray = np.zeros(0, dtype=np.int64)
     interrupted = False
     with use_single_thread():
+        if obstacle and source.frames is not None:
+            raise FitError(f"Averages over frames need the engine, which cannot be used: {obstacle}.")
         if obstacle:
             notes.append(f"The engine was not used: {obstacle}. Each dataset was fitted by itself.")
             singly = np.arange(source.count)
         else:
-            plan = _build_plan(resolved, matched, seed)
+            plan = _build_plan(resolved, matched, seed, source.frames)
             interrupted = _fit_chunks(plan, source, collect_inputs(resolved.shared, matched.data, 0), result, workers)
             unsettled = ~np.array([s.converged or s is Status.EMPTY for s in STATUSES])[result.status]
             singly = np.flatnonzero(unsettled & (result.starts > 0))
             limit = max(MAX_SINGLE_FITS, int(MAX_SINGLE_SHARE * source.count))
-            if len(singly) > limit or interrupted:
-                singly = singly[: 0 if interrupted else limit]
+            singly = singly[: 0 if interrupted or source.frames is not None else limit]
         _fit_singly(model, source, result, singly, settings, free_names)
     if interrupted:
         missing = int(np.sum(result.status == STATUSES.index(Status.INTERRUPTED)))
@@ -255,6 +258,7 @@ class _Source:
         `(times, values, how)` of each input; values may have the axes of the datasets.
     doses
         As given.
+    frames : ndarray, (S, 2), or None
     """
 
     times: FloatArray
@@ -267,6 +271,7 @@ class _Source:
     weights: FloatArray | None
     inputs: dict[str, tuple[FloatArray, FloatArray, str]]
     doses: Any = None
+    frames: FloatArray | None = None
 
     @property
     def count(self) -> int:
@@ -500,6 +505,27 @@ def _read_arguments(
     )
 
 
+def _read_frames(frames: tuple[ArrayLike, ArrayLike], times: FloatArray) -> FloatArray:
+    """Check frames, and return their beginnings and ends, `(S, 2)`."""
+    if not isinstance(frames, tuple | list) or len(frames) != 2:
+        raise DataError("frames must be a pair: the times at which they begin, and the times at which they end.")
+    begin, end = (_to_numbers(part, "frames") for part in frames)
+    if begin.shape != times.shape or end.shape != times.shape:
+        raise DataError(f"frames must have one beginning and one end for each of {len(times)} times.")
+    if not (np.isfinite(begin).all() and np.isfinite(end).all() and (end > begin).all()):
+        raise DataError("Each frame must end after it begins.")
+    slack = 1e-9 * (end[-1] - begin[0])
+    if (begin[1:] < end[:-1] - slack).any():
+        k = int(np.flatnonzero(begin[1:] < end[:-1] - slack)[0])
+        raise DataError(f"Frames must not overlap; frame {k + 2} begins at {begin[k + 1]:g}, before {end[k]:g}.")
+    if ((times < begin - slack) | (times > end + slack)).any():
+        k = int(np.flatnonzero((times < begin - slack) | (times > end + slack))[0])
+        raise DataError(f"Each time must be inside its frame; {times[k]:g} is not in {begin[k]:g} to {end[k]:g}.")
+    # Frames that touch share a time, however it was rounded.
+    begin = np.concatenate([begin[:1], np.where(np.abs(begin[1:] - end[:-1]) <= slack, end[:-1], begin[1:])])
+    return np.column_stack([begin, end])
+
+
 def _to_numbers(values: ArrayLike, what: str) -> FloatArray:
     """Convert to an array of floats."""
     try:
@@ -535,35 +561,18 @@ def _read_inputs(
     return result
 
 
-def explain_obstacle(parameters: ResolvedParameters, matched: MatchedPair) -> str:
-    """Return why the engine cannot fit a model, as a clause; an empty string if it can."""
-    model, data = parameters.shared, matched.data
-    unsupported = sorted({kind for kind in data.noise if kind not in SUPPORTED_NOISE})
-    if unsupported:
-        return f"it takes no {unsupported[0]} noise"
-    if model.steady is not None:
-        return "the model begins at a steady state"
-    for event in model.events:
-        firing = model.find_firing_time(event.trigger)
-        if firing is None or not se.sympify(firing).is_Number:
-            return "an event of the model fires at a time that depends on states or parameters"
-    inputs = collect_inputs(model, data, 0)
-    if (0 if inputs is None else len(inputs.hold)) < len(model.driving_names):
-        return "a switch of the model has an unknown time"
-    unknowns = int(parameters.free.sum()) + sum(state not in model.initial for state in model.states)
-    if unknowns > MAX_UNKNOWNS:
-        return f"the model has {unknowns} unknowns, more than {MAX_UNKNOWNS}"
-    return ""
-
-
-def _build_plan(parameters: ResolvedParameters, matched: MatchedPair, seed: int) -> BatchPlan:
+def _build_plan(
+    parameters: ResolvedParameters, matched: MatchedPair, seed: int, frames: FloatArray | None
+) -> BatchPlan:
     """Build what all chunks have in common."""
     index, log = parameters.index, parameters.scale.log
     hidden = HiddenStateProblem.from_model(
         parameters.model, parameters.shared, index, matched.data, np.ones(matched.data.D), log=log
     )
-    lane_model = build_lane_model(parameters, matched, hidden)
-    meshes = tuple(build_lane_mesh(matched, hidden, halvings) for halvings in range(CHUNK_POLICY.halvings + 1))
+    lane_model = build_lane_model(hidden, parameters.free, matched.complete)
+    meshes = tuple(
+        build_lane_mesh(hidden, matched.complete, halvings, frames) for halvings in range(CHUNK_POLICY.halvings + 1)
+    )
     free = lane_model.free
     scale, (lower, upper) = parameters.scale, parameters.bounds
     base = np.where(np.isnan(parameters.fixed_values), 0.0, parameters.fixed_values)
@@ -736,6 +745,11 @@ def _fit_one(
     estimate: FloatArray | None,
 ) -> FitResult:
     """Fit one dataset by itself, from an estimate if there is one."""
+    if source.frames is not None:
+        raise FitError(
+            "A full result is not available for averages over frames, which only fit_batch can fit. The estimates and "
+            "their errors are in the arrays of the batch."
+        )
     arguments = {k: v for k, v in settings.items() if v is not None}
     if estimate is not None and np.isfinite(estimate).all():
         arguments["start"] = dict(zip(names, map(float, estimate), strict=True))

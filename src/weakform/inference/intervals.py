@@ -93,7 +93,7 @@ def bootstrap(fit: FitResult, runs: int = 200, seed: int = 0) -> FloatArray:
     if not is_whole(seed, 0):
         raise FitError(f"The seed must be a whole number, not negative; received {seed!r}.")
     refit = prepare_refits(fit)
-    draws = (refit.refit_drawn_data(np.random.default_rng([seed, BOOTSTRAP_STREAM, k])) for k in range(runs))
+    draws = refit.refit_many_drawn(np.random.default_rng([seed, BOOTSTRAP_STREAM, k]) for k in range(runs))
     estimates = [solution.p for solution in show_progress(draws, "bootstrap", runs) if solution is not None]
     if len(estimates) < runs * MIN_SHARE_OF_RUNS:
         raise FitError(

@@ -10,8 +10,11 @@ is the same for all fits. A `RefitSolver` is the part that depends on how the st
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -27,6 +30,7 @@ from ..collocation.hidden_state_problem import HiddenStateProblem, MeshStates
 from ..collocation.mesh import Mesh, MeshPart
 from ..collocation.soft_constraint import RelaxedModel
 from ..data.matching import build_system
+from ..engine.lane_refits import LANES_AT_ONCE, LaneRefits
 from ..estimators import ESTIMATORS, Options, Task, output_error
 from ..linalg.symmetric_matrix import NotPositiveDefinite
 from ..optimize import Stop
@@ -80,6 +84,12 @@ class RefitSolver(HeldSolver, Protocol):
 
     def redraw_data(self, best: Solution, noise: float, rng: np.random.Generator) -> RefitSolver:
         """Return a solver for data drawn from the fitted states in `best`, with σ multiplied by `noise`."""
+
+    def build_lanes(self, best: Solution, free: BoolArray) -> LaneRefits | None:
+        """Return the problem for refits side by side in the engine; None if it cannot do them."""
+
+    def solve_lanes(self, lanes: LaneRefits, drawn: Sequence[Any], best: Solution) -> list[Solution | None]:
+        """Solve for data drawn by `redraw_data`; None for each refit that does not converge."""
 
     def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
         """Return the initial state `(D,)` of a trajectory, in working coordinates."""
@@ -168,6 +178,23 @@ class Refit:
         converged = solution is not None and np.isfinite(solution.p).all() and solution.stop.converged
         return solution if converged else None
 
+    def refit_many_drawn(self, streams: Iterable[np.random.Generator]) -> Iterator[Solution | None]:
+        """Yield, for each generator of random numbers, what `refit_drawn_data` returns, many refits side by side.
+
+        Refits that the engine cannot do, or that do not converge in it, are done one by one.
+        """
+        lanes = self.solver.build_lanes(self.best, self.free)
+        waiting = iter(streams)
+        while batch := list(islice(waiting, LANES_AT_ONCE if lanes is not None else 1)):
+            # A refit that fails in the lanes is repeated with the same random numbers.
+            again = [deepcopy(rng) for rng in batch]
+            solved: list[Solution | None] = [None] * len(batch)
+            if lanes is not None:
+                drawn = [self.solver.redraw_data(self.best, _draw_noise_level(self.fit, rng), rng) for rng in batch]
+                solved = self.solver.solve_lanes(lanes, drawn, self.best)
+            for rng, solution in zip(again, solved, strict=True):
+                yield self.refit_drawn_data(rng) if solution is None else solution
+
     def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
         """Return the initial state `(D,)` of a trajectory in a solution, in working coordinates."""
         return self.solver.get_initial_state(solution, trajectory)
@@ -248,6 +275,7 @@ class _MeshSolver:
     sigma: FloatArray
     settings: IterationSettings
     prior: Priors | None
+    hidden: HiddenStateProblem | None = None
 
     def solve(self, p: FloatArray, states: FloatArray, free: BoolArray) -> Solution | None:
         """Solve from a point nearby; see `HeldSolver`."""
@@ -267,6 +295,23 @@ class _MeshSolver:
         mesh = replace(mesh, data=np.where(mesh.measured, x + deviation, x))
         settings = replace(self.settings, tolerance=DRAWN_DATA_TOLERANCE)
         return replace(self, mesh=mesh, settings=settings, prior=_draw_prior(self.prior, rng))
+
+    def build_lanes(self, best: Solution, free: BoolArray) -> LaneRefits | None:
+        """Build the refits in the engine; see `RefitSolver`."""
+        if self.hidden is None:
+            return None
+        bounds = np.column_stack([self.settings.lower, self.settings.upper])
+        return LaneRefits.build(self.hidden, self.mesh.times, True, p=best.p, is_free=free, bounds=bounds)
+
+    def solve_lanes(self, lanes: LaneRefits, drawn: Sequence[_MeshSolver], best: Solution) -> list[Solution | None]:
+        """Solve for drawn data side by side; see `RefitSolver`."""
+        samples = np.arange(len(self.mesh.times))[self.mesh.samples]
+        values = np.stack([solver.mesh.data[samples] for solver in drawn])
+        solved = lanes.solve(values, best.states, [solver.prior for solver in drawn])
+        return [
+            None if part is None else Solution.without_information(*part, self.sigma, np.nan, Stop.STEP)
+            for part in solved
+        ]
 
     def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
         """Return the state `(D,)` at the first node of a trajectory."""
@@ -290,7 +335,10 @@ def _build_mesh(fit: FitResult, watch: Watch) -> tuple[RefitSolver, FloatArray]:
     settings = IterationSettings(
         ~fit.fixed, fit.bounds[:, 0], fit.bounds[:, 1], should_stop=watch, runaway_errors=np.inf
     )
-    return _MeshSolver(mesh, fit.sigma, settings, fit.prior), states
+    hidden = None
+    if fit.shared is not None and fit.index is not None and fit.data.covariance is None:
+        hidden = HiddenStateProblem.from_model(fit.model, fit.shared, fit.index, fit.data, fit.sigma)
+    return _MeshSolver(mesh, fit.sigma, settings, fit.prior, hidden), states
 
 
 @dataclass(frozen=True)
@@ -344,6 +392,26 @@ class _RelaxedSolver:
         # In units of the log-likelihood a step of s standard errors is s²/2.
         tolerance = DRAWN_DATA_TOLERANCE**2 / 2
         return replace(self, problem=drawn, prior=_draw_prior(self.prior, rng), tolerance=tolerance)
+
+    def build_lanes(self, best: Solution, free: BoolArray) -> LaneRefits | None:
+        """Build the refits in the engine; see `RefitSolver`."""
+        bounds = np.column_stack([self.search.lower, self.search.upper])
+        return LaneRefits.build(self.problem, self.meshes[0], False, p=best.p, is_free=free, bounds=bounds)
+
+    def solve_lanes(self, lanes: LaneRefits, drawn: Sequence[_RelaxedSolver], best: Solution) -> list[Solution | None]:
+        """Solve for drawn data side by side; see `RefitSolver`."""
+        values = np.stack([solver.problem.working_values[0] for solver in drawn])
+        # The first row of the states is the node ahead of the mesh.
+        solved = lanes.solve(values, best.states[1:], [solver.prior for solver in drawn])
+        solutions: list[Solution | None] = []
+        for part in solved:
+            if part is None:
+                solutions.append(None)
+                continue
+            p, x = part
+            states = np.concatenate([x[:1], x])
+            solutions.append(Solution.without_information(p, states, self.problem.sigma, np.nan, Stop.STEP))
+        return solutions
 
     def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
         """Return the state `(D,)` at the first node of a trajectory."""
@@ -467,6 +535,16 @@ class _ForwardSolver:
         drawn = _draw_problem(self.problem, columns, noise, rng)
         task = replace(self.task, problem=drawn, prior=_draw_prior(self.task.prior, rng))
         return replace(self, task=task, problem=drawn)
+
+    def build_lanes(self, best: Solution, free: BoolArray) -> LaneRefits | None:
+        """Return None: these refits solve the equations."""
+        del best, free
+        return None
+
+    def solve_lanes(self, lanes: LaneRefits, drawn: Sequence[_ForwardSolver], best: Solution) -> list[Solution | None]:
+        """Return no solution: these refits solve the equations."""
+        del lanes, best
+        return [None] * len(drawn)
 
     def get_initial_state(self, solution: Solution, trajectory: int) -> FloatArray:
         """Return the initial state `(D,)` of a trajectory: fitted values, and those that the model gives."""

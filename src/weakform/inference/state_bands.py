@@ -531,7 +531,7 @@ class BandBuilder:
     def _refit_draws(self, seed: int, count: int) -> Iterator[FloatArray | None]:
         """Yield solutions `(time, names)` of fits to drawn data, in working coordinates; None for one that failed."""
         refit = prepare_refits(self.fit)
-        draws = (refit.refit_drawn_data(np.random.default_rng([seed, BAND_STREAM, k])) for k in range(count))
+        draws = refit.refit_many_drawn(np.random.default_rng([seed, BAND_STREAM, k]) for k in range(count))
         for solved in show_progress(draws, "band", count):
             if solved is None:
                 yield None
