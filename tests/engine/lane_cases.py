@@ -47,7 +47,7 @@ class LaneCase:
     inputs: Inputs | None
 
     @classmethod
-    def build(cls, model: wf.Model, data: wf.Dataset, **settings) -> "LaneCase":
+    def build(cls, model: wf.Model, data: wf.Dataset, halvings: int = 0, **settings) -> "LaneCase":
         matched = match(data, model)
         resolved = resolve_parameters(matched.model, matched.data, None, settings)
         problem = HiddenStateProblem.build(resolved, matched.data)
@@ -55,8 +55,8 @@ class LaneCase:
             matched,
             resolved,
             problem,
-            build_lane_model(resolved, matched, problem),
-            build_lane_mesh(matched, problem),
+            build_lane_model(problem, resolved.free, matched.complete),
+            build_lane_mesh(problem, matched.complete, halvings),
             collect_inputs(problem.shared, matched.data, 0),
         )
 

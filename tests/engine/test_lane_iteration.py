@@ -11,10 +11,8 @@ from lane_cases import LaneCase, build_problem
 from scipy import optimize
 
 import weakform as wf
-from weakform.collocation.hidden_state_problem import HiddenStateProblem
 from weakform.engine import lane_iteration
 from weakform.engine.lane_iteration import MIN_RELATIVE_SIGMA, POLICY, LaneEnd, LaneSolution, solve_in_box, solve_lanes
-from weakform.engine.lane_plan import build_lane_mesh
 from weakform.engine.passes import LanePasses, from_groups, to_groups
 
 # ---- The step inside a box ----
@@ -138,9 +136,7 @@ def get_logistic(noise: str = "gaussian", **settings) -> LaneCase:
     """Return logistic growth on a mesh that is fine enough for the rule to be exact to 1e-6."""
     data = wf.Dataset(TIMES, grow(TIMES, **TRUTH), noise=noise)
     settings = {k: list(v) if k == "log" else dict(v) for k, v in settings.items()}
-    case = LaneCase.build(wf.Model.from_text("N' = r*N*(1 - N/K)"), data, **settings)
-    hidden = HiddenStateProblem.build(case.resolved, case.matched.data)
-    case = replace(case, mesh=build_lane_mesh(case.matched, hidden, 3))
+    case = LaneCase.build(wf.Model.from_text("N' = r*N*(1 - N/K)"), data, halvings=3, **settings)
     assert case.model.parameters == ("K", "r")
     return case
 

@@ -1,7 +1,5 @@
 """Lanes are judged as single fits are: by the same rules, on many synthetic cases and on solutions."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +7,8 @@ from hypothesis import strategies as st
 from lane_cases import LaneCase, build_problem
 
 import weakform as wf
-from weakform.collocation.hidden_state_problem import HiddenStateProblem
 from weakform.diagnostics.fit_verdict import Evidence, decide_status
 from weakform.engine.lane_iteration import LaneEnd, LaneProblem, LaneSolution, solve_lanes
-from weakform.engine.lane_plan import build_lane_mesh
 from weakform.engine.lane_verdict import STATUS_OF_END, STATUSES, decide_statuses, invert_information, judge_lanes
 from weakform.engine.passes import LanePasses, to_groups
 from weakform.results.status import Status
@@ -168,9 +164,7 @@ def grow(times, N0=0.5, r=1.2, K=4.0):
 
 def judge(data, *, model=MODEL, times=T, weights=None, sigma=None, halvings=1, **settings):
     """Fit data `(lanes, S)` of one state, and return the problem, the solution and the verdict of each lane."""
-    case = LaneCase.build(model, wf.Dataset(times, np.linspace(1, 2, len(times))), **settings)
-    hidden = HiddenStateProblem.build(case.resolved, case.matched.data)
-    case = replace(case, mesh=build_lane_mesh(case.matched, hidden, halvings))
+    case = LaneCase.build(model, wf.Dataset(times, np.linspace(1, 2, len(times))), halvings, **settings)
     lanes, values = len(data), data[:, :, None]
     weights = np.ones_like(values) if weights is None else weights[:, :, None]
     passes = LanePasses(case.model, case.mesh, None, values, weights, 8)
@@ -254,7 +248,6 @@ def test_constant_data_determine_nothing():
     converged = solution.end == LaneEnd.CONVERGED
     assert converged.sum() >= 3
     assert (verdict.status[converged] == STATUSES.index(Status.UNDETERMINED)).all()
-    assert wf.fit(MODEL, wf.Dataset(T, data[0]), bounds=bounds).status is Status.UNDETERMINED
     # Growth by 20% of its noise in a hundred times as many samples.
     times = np.linspace(0, 6, 4000)
     trend = 4 - 0.4 * np.exp(-times) + 0.5 * np.random.default_rng(1).standard_normal((2, 4000))
