@@ -354,7 +354,10 @@ def _judge(
         log_scale = np.sum(
             np.where(data.weights > 0, np.log(np.where(data.weights > 0, data.weights, 1.0)), 0.0), axis=(1, 2)
         )
-    constant = 0.5 * counts.sum(axis=1) * np.log(2 * np.pi) - log_scale
+    # The density of a log-normal value is that of its logarithm, divided by the value.
+    is_log = plan.model.log_states if plan.complete else plan.model.log_noise.astype(bool)
+    log_values = np.sum(np.where((data.weights > 0) & is_log, data.values, 0.0), axis=(1, 2))
+    constant = 0.5 * counts.sum(axis=1) * np.log(2 * np.pi) - log_scale + log_values
     too_coarse = verdict.error > DISCRETISATION.large_error
     return ChunkResult(
         estimate=solution.p[:, plan.model.free],
