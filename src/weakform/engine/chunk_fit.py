@@ -46,8 +46,12 @@ class _ChunkPolicy:
     first_starts: int = 2
     """Starts of the first pass, where a model is not linear in its parameters or has hidden states."""
     more_starts: tuple[int, ...] = (8, 24)
-    """Starts of each later pass. A model that is linear in its parameters has one start in each, with windows of
-    another radius."""
+    """Starts of each later pass, unless the model is linear in its parameters."""
+    nearby_starts: int = 6
+    """Starts of each later pass of a model that is linear in its parameters: the weak estimate with windows of another
+    radius, and points about it."""
+    nearby_spread: float = 0.3
+    """Standard deviation of these points, relative to the parameters."""
     halvings: int = 4
     """How often the mesh is halved, at most."""
     agreement: float = 0.1
@@ -242,7 +246,8 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
         for number, starts in enumerate(rounds):
             if not len(todo):
                 break
-            found = _fit_round(plan, data.select(todo), 1 if single else starts, number)
+            count = (1 if number == 0 else POLICY.nearby_starts) if single else starts
+            found = _fit_round(plan, data.select(todo), count, number)
             _merge(result, todo, found)
             agreed = result.agreeing[todo] >= POLICY.min_agreeing
             # In a long series, residuals that are white and small leave nothing to a better optimum.
@@ -453,7 +458,12 @@ def _start_complete(
         chosen = np.stack([q for q, _ in screened], axis=1)[np.arange(sets)[:, None], order]
     weak = WeakStarts(passes, problem, sigma, radius, START_POLICY.windows)
     moving = np.ones(F, dtype=bool)
-    improved = [weak.improve(chosen[:, k], moving, START_POLICY.weak_steps)[0] for k in range(starts)]
+    if draws > 1:
+        improved = [weak.improve(chosen[:, k], moving, START_POLICY.weak_steps)[0] for k in range(starts)]
+    else:
+        estimate, _ = weak.improve(chosen[:, 0], moving, START_POLICY.weak_steps)
+        factors = 1 + POLICY.nearby_spread * rng.standard_normal((starts - 1, F))
+        improved = [estimate, *(np.clip(estimate * f, problem.lower, problem.upper) for f in factors)]
     lanes = np.repeat(np.arange(sets), starts)
     return np.stack(improved, axis=1).reshape(-1, F), to_groups(states[lanes], _choose_width(len(lanes)))
 

@@ -38,11 +38,24 @@ class _IterationPolicy:
     tolerance: float = 3e-4
     """Root mean square of a step, in standard errors, below which it is the last one."""
     steps_before_abandoning: int = 20
-    """Steps after which a lane that is behind is abandoned."""
+    """Steps after which a lane that is behind is abandoned, if every state is measured."""
+    hidden_steps_before_abandoning: int = 35
+    """The same if states are hidden, where the way to the optimum is longer."""
     abandoned_behind: float = 20.0
     """Log-likelihood by which it is behind a converged lane of the same dataset."""
     max_steps: int = 60
     """Steps of a lane, with those that are taken back."""
+    poor_ratio: float = 0.25
+    """Decrease over the predicted one, below which the damping is raised after a step that is kept."""
+    good_ratio: float = 0.75
+    """Decrease over the predicted one, above which the damping falls."""
+    floor_change: float = 5e-3
+    """Change of the sum of squares, in units of log-likelihood, of a step along the floor of a valley, as in
+    `collocation.gauss_helmert`."""
+    floor_share: float = 0.5
+    """Smallest share of such a step: a short one may change little anywhere."""
+    floor_steps: int = 4
+    """Such steps in succession after which a lane ends: the data hardly distinguish points along the valley."""
     first_damping: float = 1e-3
     """Damping after the first step that is taken back."""
     damping_increase: float = 10.0
@@ -193,7 +206,13 @@ class LaneSolution:
 
 
 def solve_lanes(
-    passes: LanePasses, problem: LaneProblem, q: FloatArray, sigma: FloatArray, dataset: IntArray | None = None
+    passes: LanePasses,
+    problem: LaneProblem,
+    q: FloatArray,
+    sigma: FloatArray,
+    dataset: IntArray | None = None,
+    *,
+    gain: float = 0.0,
 ) -> LaneSolution:
     """Iterate from parameters q `(lanes, F)`, first σ `(lanes, K)`, and the states of the passes.
 
@@ -207,9 +226,12 @@ def solve_lanes(
         Used as it is if `problem.sigma` is given.
     dataset : ndarray of int, (lanes,), optional
         Number of the dataset of each lane: a start that falls far behind one of the same dataset is abandoned.
+    gain : float
+        Log-likelihood that the next step promises, below which a lane has converged: for a search whose results are
+        refined. Along a valley that the data do not determine, steps need not become small.
     """
     with np.errstate(all="ignore"):
-        return _Iteration(passes, problem, q, sigma).run(dataset)
+        return _Iteration(passes, problem, q, sigma).run(dataset, gain)
 
 
 class _Iteration:
@@ -228,6 +250,8 @@ class _Iteration:
         self.damping = np.zeros(lanes)
         self.share = np.ones(lanes)
         self.penalty = np.zeros(lanes)
+        self.last_gain = np.full(lanes, np.inf)
+        self.floor_steps = np.zeros(lanes, dtype=np.int64)
         self.best, self.increases = np.full(lanes, np.inf), np.zeros(lanes, dtype=np.int64)
         # The change of the observables is the length of a step in standard errors, spread over all values.
         self.step_to_drift = np.sqrt(unknowns / np.maximum(total, 1))
@@ -285,7 +309,15 @@ class _Iteration:
         size = np.sqrt(np.maximum(np.einsum("li,lij,lj->l", delta, H, delta), 0.0) / n)
         return delta, size
 
-    def run(self, dataset: IntArray | None) -> LaneSolution:
+    def predict_gain(self, lin: Linearised) -> FloatArray:
+        """Return the decrease of the objective that an undamped step inside the box promises, `(lanes,)`."""
+        damping, self.damping = self.damping, np.zeros_like(self.damping)
+        delta, _ = self.solve_step(lin)
+        self.damping = damping
+        curvature = np.einsum("li,lij,lj->l", delta, lin.H, delta)
+        return np.asarray(np.einsum("li,li->l", lin.g, delta) - 0.5 * curvature)
+
+    def run(self, dataset: IntArray | None, gain: float) -> LaneSolution:
         """Iterate until all lanes have ended."""
         passes, problem = self.passes, self.problem
         self.set_point()
@@ -293,6 +325,9 @@ class _Iteration:
         start = self.compute_objective(lin.closed_squares)
         self.end[~find_finite(lin.g) | ~np.isfinite(start)] = LaneEnd.NOT_FINITE
         Q = len(passes.model.free_initial)
+        patience = POLICY.steps_before_abandoning
+        if passes.model.column_of_state is None:
+            patience = POLICY.hidden_steps_before_abandoning
         for number in range(POLICY.max_steps):
             running = self.end == LaneEnd.RUNNING
             if not running.any():
@@ -305,6 +340,9 @@ class _Iteration:
             self.raise_penalty(lin, delta)
             is_full = (self.damping <= POLICY.first_damping) & (self.share == 1.0)
             last = running & (size <= POLICY.tolerance) & is_full & self.sigma_settled
+            if gain:
+                promised = self.predict_gain(lin)
+                last |= running & (promised >= 0) & (promised <= gain) & (self.last_gain <= gain)
             old_x, old_q = passes.x.copy(), self.q.copy()
             closed, penalised = self.compute_objective(lin.closed_squares), self.compute_penalised(lin)
             share = np.where(running, self.share, 0.0)
@@ -314,8 +352,11 @@ class _Iteration:
             self.set_point()
             new = passes.linearise(np.unique(np.flatnonzero(running) // passes.width))
             closed_trial, penalised_trial = self.compute_objective(new.closed_squares), self.compute_penalised(new)
+            self.best = np.fmin(self.best, closed)
             slack = POLICY.slack * np.maximum(1.0, 1e-3 * np.abs(closed))
-            decreased = (closed_trial <= closed + slack) | (penalised_trial <= penalised - slack)
+            # States that obey the equations have no defects, and give the penalty function no scale.
+            has_descended = (penalised_trial <= penalised - slack) & self.has_open_defects(lin)
+            decreased = (closed_trial <= closed + slack) | has_descended
             finite = find_finite(new.g) & np.isfinite(closed_trial)
             # Along a curved valley good steps may increase both functions for a while.
             is_within_noise = (size * self.step_to_drift <= POLICY.max_whole_drift) & ~self.has_open_defects(lin)
@@ -326,8 +367,19 @@ class _Iteration:
             self.increases = np.where(closed_trial < self.best - slack, 0, self.increases + ~decreased)
             self.best = np.where(kept, np.fmin(self.best, closed_trial), self.best)
             rejected, accepted = running & ~kept, running & kept
-            self.damping[accepted] /= POLICY.damping_decrease
+            # Where the quadratic model predicts too much, as along a curved valley, the damping must not fall.
+            predicted = np.einsum("li,li->l", lin.g, delta) * share
+            predicted -= 0.5 * share**2 * np.einsum("li,lij,lj->l", delta, lin.H, delta)
+            is_trusted = self.has_open_defects(lin) | (predicted <= slack)
+            is_poor = ~is_trusted & (closed - closed_trial < POLICY.poor_ratio * predicted)
+            is_good = is_trusted | (closed - closed_trial > POLICY.good_ratio * predicted)
+            raised = np.maximum(self.damping * POLICY.damping_decrease, POLICY.first_damping)
+            self.damping = np.where(accepted & is_poor, raised, self.damping)
+            self.damping[accepted & is_good] /= POLICY.damping_decrease
             self.damping[self.damping < POLICY.min_damping] = 0.0
+            on_floor = accepted & (np.abs(closed - closed_trial) <= POLICY.floor_change) & (share >= POLICY.floor_share)
+            self.floor_steps = np.where(on_floor, self.floor_steps + 1, np.where(accepted, 0, self.floor_steps))
+            last |= (self.floor_steps >= POLICY.floor_steps) & self.sigma_settled & ~self.has_open_defects(new)
             self.share[accepted] = np.minimum(POLICY.share_increase * self.share[accepted], 1.0)
             if rejected.any():
                 self._take_back(rejected, old_x, old_q)
@@ -335,13 +387,15 @@ class _Iteration:
                 new = passes.linearise(np.unique(np.flatnonzero(rejected) // passes.width))
             self.end[rejected & (self.damping > POLICY.max_damping)] = LaneEnd.STUCK
             self.end[accepted & last] = LaneEnd.CONVERGED
+            self.last_gain = np.where(accepted, np.abs(closed - closed_trial), self.last_gain)
             lin = new
-            if dataset is not None and number >= POLICY.steps_before_abandoning:
+            if dataset is not None and number >= patience:
                 self._abandon(lin, dataset)
             settling = (self.end == LaneEnd.RUNNING) & accepted & (size <= POLICY.settling_step)
             before = self.sigma
             self.estimate_sigma(lin, settling)
-            self.best = np.where((self.sigma != before).any(axis=1), np.inf, self.best)
+            changed = (self.sigma != before).any(axis=1)
+            self.best = np.where(changed, self.compute_objective(lin.closed_squares), self.best)
         self.end[self.end == LaneEnd.RUNNING] = LaneEnd.ITERATIONS
         return self._finish(lin)
 
@@ -369,11 +423,12 @@ class _Iteration:
 
     def _abandon(self, lin: Linearised, dataset: IntArray) -> None:
         """End lanes that are far behind a converged lane of the same dataset."""
+        squares = np.minimum(lin.squares, lin.closed_squares)
         if self.problem.sigma is None:  # the likelihood with σ at its maximum
             counts = np.maximum(self.counts, 1)
-            value = 0.5 * np.sum(self.counts * np.log(lin.closed_squares / counts), axis=1)
+            value = 0.5 * np.sum(self.counts * np.log(squares / counts), axis=1)
         else:
-            value = self.compute_objective(lin.closed_squares)
+            value = self.compute_objective(squares)
         best = np.full(int(dataset.max()) + 1, np.inf)
         done = self.end == LaneEnd.CONVERGED
         np.minimum.at(best, dataset[done], value[done])
@@ -474,7 +529,7 @@ def solve_in_box(H: FloatArray, g: FloatArray, damping: FloatArray, low: FloatAr
     return np.asarray(np.clip(delta, lower, upper) / d)
 
 
-RIDGE = 1e-14
+RIDGE = 1e-10
 """Added to the unit diagonal of the scaled matrix: an unknown without any effect stays where it is. By judgement."""
 
 

@@ -134,7 +134,7 @@ def make_hidden_state_starts(
     # The second number separates these draws from all others with the same seed.
     rng = np.random.default_rng([seed, 5])
     lower, upper = task.scale.to_natural(task.lower), task.scale.to_natural(task.upper)
-    sizes = _collect_state_sizes(problem)
+    sizes = collect_state_sizes(problem)
     paces = compute_velocity_factors(problem)
     units = compute_natural_sizes(task, float(np.exp(np.mean(np.log(sizes)))))
     points: list[HiddenStateStart] = []
@@ -166,7 +166,7 @@ def _get_hidden_state_problem(task: Task) -> HiddenStateProblem:
     return task.problem
 
 
-def _collect_state_sizes(problem: HiddenStateProblem) -> FloatArray:
+def collect_state_sizes(problem: HiddenStateProblem) -> FloatArray:
     """Return the sizes that a hidden state may have: those of measured states and of given initial values, or one."""
     names, sizes = problem.data.names or (), []
     for k, name in enumerate(names):

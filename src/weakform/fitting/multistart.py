@@ -130,8 +130,31 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
         raise FitError("The fit was stopped before it had any estimate. Give it more time.")
     if best.status is Status.START:
         raise UndefinedError(f"No fit: {best.status.value}.")
+    records = _record_starts(task, pairs)
+    return SearchResult(estimator, task, records, tuple(outcome for _, outcome in pairs), noise_free, tuple(notes))
+
+
+def collect_outcomes(prepared: Prepared, pairs: list[tuple[FloatArray, Outcome]]) -> SearchResult | None:
+    """Return the outcomes of a search by other means, the best first; None if there is none.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    pairs : list of pairs
+        The start `(J,)` and the outcome of each search.
+    """
+    if not pairs:
+        return None
+    pairs = sorted(pairs, key=lambda pair: pair[1].objective)
+    return SearchResult(
+        prepared.estimator, prepared.task, _record_starts(prepared.task, pairs), tuple(o for _, o in pairs), False
+    )
+
+
+def _record_starts(task: Task, pairs: Sequence[tuple[StartPoint | None, Outcome]]) -> tuple[StartRecord, ...]:
+    """Return a record of each start."""
     natural = task.scale.to_natural
-    records = tuple(
+    return tuple(
         StartRecord(
             start=None if point is None else natural(extract_parameters(point)),
             estimate=natural(outcome.estimate),
@@ -142,7 +165,6 @@ def search(prepared: Prepared, starts: int | None, seed: int) -> SearchResult:
         )
         for point, outcome in pairs
     )
-    return SearchResult(estimator, task, records, tuple(outcome for _, outcome in pairs), noise_free, tuple(notes))
 
 
 def _search_from(estimator: Estimator, task: Task, point: StartPoint | None) -> Outcome:

@@ -20,15 +20,24 @@ from ..basis import Local
 from ..data.matching import MatchedPair
 from ..diagnostics.data_likelihood import compute_log_likelihood
 from ..diagnostics.uncertainty import EstimateUncertainty, quantify_uncertainty
+from ..engine.lane_search import explain_search_obstacle, search_in_lanes
 from ..estimators import Estimator, Options, output_error, relaxed_model, wendy
 from ..estimators.growing_horizon import fit_growing_horizon
+from ..estimators.noise_free_data import is_noise_free
 from ..parameters import ResolvedParameters
 from ..results.status import Status
 from ..support.array_types import FloatArray
 from ..support.errors import FitError, UndefinedError
 from ..weak.weak_form import WeakForm
 from .judgement import Judgement, compute_largest_unexplained_share, is_short_series, judge, unexplained_share_exceeds
-from .multistart import SearchResult, estimate_with_narrow_functions, reaches_noise, refine, search
+from .multistart import (
+    SearchResult,
+    collect_outcomes,
+    estimate_with_narrow_functions,
+    reaches_noise,
+    refine,
+    search,
+)
 from .policy import FALLBACK_POLICY, FallbackPolicy
 from .preparation import Prepared, prepare
 
@@ -272,16 +281,52 @@ def run_coarse_search(context: Context) -> Iterator[Attempt | Abandoned]:
     yield Abandoned("it did not converge to white residuals as small as the noise", len(refined.records))
 
 
+# Many starts side by side in the compiled engine, where states are hidden.
+
+
+def lane_search_applies(context: Context) -> Decision:
+    """Decide on the search in lanes: run unless the user set the number of starts, or the engine cannot do it."""
+    if context.starts is not None:
+        return Decision(False, "the user set the number of starts")
+    if obstacle := explain_search_obstacle(context.prepared.task):
+        return Decision(False, obstacle)
+    if is_noise_free(context.prepared.task.problem):
+        return Decision(False, "the data are noise-free")
+    return Decision(True, "")
+
+
+def run_lane_search(context: Context) -> Iterator[Attempt | Abandoned]:
+    """Yield the refined best of many starts if its residuals reach the noise of the data, else why it is abandoned."""
+    prepared = context.prepared
+    task = prepared.task
+    with task.stop.handle_interrupts():
+        task.stop.begin_stage("search in lanes")
+        searched = collect_outcomes(prepared, search_in_lanes(task, prepared.guesses, context.seed))
+        if searched is None:
+            yield Abandoned("the equations have no finite solution from any of its starts")
+            return
+        refined = refine(searched)
+        agreeing = sum(abs(record.behind) < context.policy.agreement for record in refined.records)
+        if task.stop() or (reaches_noise(refined) and agreeing >= context.policy.min_agreeing_starts_of_success):
+            yield complete_attempt(context, LANE_SEARCH.name, refined, ())
+            return
+    yield Abandoned("its starts do not agree on white residuals as small as the noise", len(refined.records))
+
+
 # The chosen method.
 
 
 def chosen_method_applies(context: Context) -> Decision:
-    """Decide on the chosen method: run unless the coarse search was accepted."""
+    """Decide on the chosen method: run unless an earlier search was accepted."""
     if context.refusal is not None:
         return Decision(False, "the model is undefined at every start of the coarse search")
     if context.attempts:
-        return Decision(False, "the estimate of the coarse search was accepted")
-    return Decision(True, "the coarse search was not accepted" if coarse_search_applies(context).should_run else "")
+        return Decision(False, f"the estimate of the {context.first.strategy} was accepted")
+    if coarse_search_applies(context).should_run:
+        return Decision(True, "the coarse search was not accepted")
+    if lane_search_applies(context).should_run:
+        return Decision(True, "the search in lanes was not accepted")
+    return Decision(True, "")
 
 
 def run_chosen_method(context: Context) -> Iterator[Attempt | Abandoned]:
@@ -544,6 +589,14 @@ def keep_distinct(points: tuple[FloatArray, ...], policy: FallbackPolicy) -> tup
     return tuple(kept[: policy.max_end_points])
 
 
+LANE_SEARCH = Strategy(
+    "search in lanes",
+    "Gauss–Newton iterations from many forward solutions, side by side",
+    "states are hidden, and the engine can fit the model; accepted only if several starts agree on residuals that are "
+    "white and as small as the noise",
+    lane_search_applies,
+    run_lane_search,
+)
 COARSE_SEARCH = Strategy(
     "coarse search",
     "weak least squares on few test functions, then the refinement",
@@ -592,7 +645,7 @@ DEFAULT_LADDER = (CHOSEN_METHOD,)
 
 LADDERS: dict[str, tuple[Strategy, ...]] = {
     wendy.ESTIMATOR.name: (COARSE_SEARCH, CHOSEN_METHOD, GROWING_HORIZON, RELAXED_MODEL, OUTPUT_ERROR_NEARBY),
-    relaxed_model.ESTIMATOR.name: (CHOSEN_METHOD, GROWING_HORIZON, MORE_STARTS, OUTPUT_ERROR_NEARBY),
+    relaxed_model.ESTIMATOR.name: (LANE_SEARCH, CHOSEN_METHOD, GROWING_HORIZON, MORE_STARTS, OUTPUT_ERROR_NEARBY),
 }
 """Strategies in the order in which they are tried, by the name of the method."""
 
