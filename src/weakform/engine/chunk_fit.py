@@ -256,6 +256,10 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
             # Starts that agree settle a verdict of any kind; without them only a success may be settled.
             settled = _HAS_CONVERGED[result.status[todo]] & (result.agreeing[todo] >= POLICY.min_agreeing)
             todo = todo[~((result.status[todo] == _CONVERGED) & agreed | settled)]
+        # With a prior the best start is that of the largest posterior; what is reported is the likelihood of the data.
+        log = plan.problem.log[plan.problem.free]
+        penalty, _, _ = plan.problem.compute_prior(np.where(log, np.log(result.estimate), result.estimate))
+        result.log_likelihood += np.where(np.isfinite(penalty), penalty, 0.0)
     return result
 
 

@@ -362,7 +362,9 @@ class _Source:
         """Read some datasets: values and weights `(sets, S, K)`, and σ `(sets, K)` if it is given."""
         full = (*self.shape, *self.Y.shape[len(self.shape) :])
         numbers = np.arange(self.count)[chosen]
-        if isinstance(chosen, slice) and (self.Y.flags.c_contiguous or len(self.shape) <= 1):
+        if not self.shape:
+            values = np.array(self.Y[None], dtype=float)
+        elif isinstance(chosen, slice) and (self.Y.flags.c_contiguous or len(self.shape) == 1):
             values = np.array(self.Y.reshape(self.count, *full[len(self.shape) :])[chosen], dtype=float)
         else:
             values = np.array(self.Y[np.unravel_index(numbers, self.shape)], dtype=float)

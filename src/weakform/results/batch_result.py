@@ -199,7 +199,7 @@ class BatchResult:
     def __repr__(self) -> str:
         total = self.size
         lines = [
-            f"{total:,} dataset{'s' * (total != 1)} {self.shape if len(self.shape) != 1 else ''}".rstrip()
+            f"{total:,} dataset{'s' * (total != 1)} {self.shape if len(self.shape) > 1 else ''}".rstrip()
             + f", {len(self.parameters)} parameter{'s' * (len(self.parameters) != 1)}, {self.seconds:.3g} s"
         ]
         for status, count in self.count_statuses().items():
