@@ -19,7 +19,7 @@ test-slow: .venv/.dev
 # The oldest versions that pyproject.toml allows, in an environment of their own.
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet -c constraints-oldest.txt -e '.[plot,petab,dask]' pytest pytest-xdist hypothesis
+	.venv-oldest/bin/python -m pip install --quiet -c constraints-oldest.txt -e '.[plot,petab,dask,batch]' pytest pytest-xdist hypothesis
 	.venv-oldest/bin/python -m pytest -W ignore::DeprecationWarning -n auto tests --ignore=tests/report \
 		--ignore=tests/test_docs.py --ignore=tests/test_readme.py --ignore=tests/test_supply.py --ignore=tests/test_rooms.py
 

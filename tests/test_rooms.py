@@ -25,6 +25,8 @@ FACADES = {
     ): "FitResult.missing_terms runs fits; .metrics and .r_squared compute accuracy metrics",
     ("results.fit_result", "report"): "FitResult prints, draws and reports itself",
     ("results.fit_result", "files"): "FitResult.save, .load, .to_antimony and .to_sbml",
+    ("results.batch_result", "report"): "BatchResult.to_frame and .to_xarray",
+    ("results.batch_result", "files"): "BatchResult.save and .load",
     ("inference.posterior", "report"): "Posterior.plot draws itself",
     ("inference.experiment_design", "report"): "Design.plot draws itself",
 }

@@ -34,6 +34,10 @@ def add_parameter_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="estimate a positive parameter on a log scale; may be repeated",
     )
+
+
+def add_random_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option about parameters that vary between subjects to a command."""
     parser.add_argument(
         "--random",
         action="append",
@@ -65,6 +69,11 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sheet", metavar="NAME", help="the sheet of a spreadsheet (default: the first)")
     parser.add_argument("--noise", choices=tuple(KINDS), help="kind of noise, in place of that in the model file")
+    add_dose_options(parser)
+
+
+def add_dose_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options about doses to a command."""
     parser.add_argument(
         "--doses",
         metavar="FILE",

@@ -1,8 +1,8 @@
 """The command line: its parser and its entry point.
 
 Errors are printed to stderr as one message, without a traceback. Exit codes: 0 for success; 1 for a fit that did not
-succeed (it did not converge, the model does not fit, or the data do not determine a parameter), for a check that found
-errors and for a sweep that lost runs; 2 for wrong input; 130 for Ctrl-C.
+succeed (it did not converge, the model does not fit, or the data do not determine a parameter), for a batch of which no
+fit succeeded, for a check that found errors and for a sweep that lost runs; 2 for wrong input; 130 for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NoReturn
 from ..support.errors import WeakformError
 from ..support.versions import __version__
 from . import command_arguments
+from .batch_command import add_batch_options, run_batch
 from .commands import list_problems, run_check, run_compare, run_demo, run_fit, run_new, run_serve, run_simulate
 from .predict_and_design import run_design, run_predict
 from .study_commands import run_figures, run_summary, run_sweep
@@ -60,6 +61,11 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
         "weakform check model.toml data.csv",
     ),
     "fit": (run_fit, "fit a model to a table", "weakform fit model.toml data.csv --report fit.html"),
+    "batch": (
+        run_batch,
+        "fit a model to each of many datasets, such as the voxels of an image",
+        "weakform batch model.toml curves.nc --out maps.nc",
+    ),
     "simulate": (
         run_simulate,
         "solve the equations of a model and print the states as a table",
@@ -160,6 +166,7 @@ def build_parser() -> argparse.ArgumentParser:
         command_arguments.add_table_options(parsers[name])
     for name in ("fit", "design", "predict"):
         command_arguments.add_parameter_options(parsers[name])
+        command_arguments.add_random_option(parsers[name])
     command_arguments.add_verbosity_options(
         parsers["fit"],
         quiet="print errors only; the exit code reports the outcome",
@@ -205,6 +212,8 @@ def build_parser() -> argparse.ArgumentParser:
     fit_parser.add_argument(
         "--save", metavar="FILE", help="write the fit as JSON, for weakform.FitResult.load in Python"
     )
+
+    add_batch_options(parsers["batch"])
 
     compare_parser = parsers["compare"]
     compare_parser.add_argument(

@@ -218,43 +218,57 @@ def _read_compressed(path: Path) -> bytes:
     return raw
 
 
-def _read_text(path: Path) -> Table:
-    """Read a text table, compressed or not."""
+def split_rows(path: Path, keep_empty: bool = False) -> tuple[list[tuple[int, list[str]]], str, tuple[str, ...]]:
+    """Read the cells of a text table, compressed or not.
+
+    Parameters
+    ----------
+    path : Path
+    keep_empty : bool
+        Whether a row of empty cells counts, because each row is a dataset; a line without any cell never does.
+
+    Returns
+    -------
+    rows : list of (int, list of str)
+        Line and cells of each row; the first one is the header. There are at least two.
+    separator : str
+    notes : tuple of str
+    """
     try:
         raw = _read_compressed(path) if path.suffix.lower() == ".gz" else path.read_bytes()
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror or error}.") from None
     text, notes = _decode_bytes(raw, path)
-    kept = [(n, line) for n, line in enumerate(io.StringIO(text), 1) if line.strip() and not line.startswith("#")]
+    blank = " \r\n" if keep_empty else None  # a line of tabs is a row of empty cells
+    kept = [(n, line) for n, line in enumerate(io.StringIO(text), 1) if line.strip(blank) and not line.startswith("#")]
     header = kept[0][1] if kept else ""
     separator = max(",;\t", key=header.count)
     reader = csv.reader((line for _, line in kept), delimiter=separator)
     try:
         # A quoted cell may extend over several lines: `line_num` is the last line of the row.
-        rows = [(kept[reader.line_num - 1][0], row) for row in reader if any(map(str.strip, row))]
+        rows = [(kept[reader.line_num - 1][0], row) for row in reader if keep_empty or any(map(str.strip, row))]
     except csv.Error as error:
         raise DataError(f"{path}, line {kept[reader.line_num - 1][0]}: {error}.") from None
     if len(rows) < 2:
         received = "it has only one row" if rows else "it is empty"
         raise DataError(f"{path} needs a header row and rows of numbers; {received}.")
+    return rows, separator, notes
+
+
+def _read_text(path: Path) -> Table:
+    """Read a text table, compressed or not."""
+    rows, separator, notes = split_rows(path)
     line, names = rows[0][0], [name.strip() for name in rows[0][1]]
     if len(names) > MAX_COLUMN_COUNT:
         raise DataError(f"{path} has {len(names):,} columns; at most {MAX_COLUMN_COUNT:,} are read.")
     # Without this check the first row of numbers would silently be lost as the header.
     if all(isinstance(parse_cell(name, separator), float) for name in names):
         raise DataError(f"{path}, line {line}: the first row must be a header with the names of the columns.")
-    if len(set(names)) < len(names) or "" in names:
-        bad_name = next(name for name in names if not name or names.count(name) > 1)
-        raise DataError(
-            f"{path}, line {line}: every column needs a name, and all names must differ; "
-            + (f"{bad_name!r} occurs twice." if bad_name else f"column {names.index(bad_name) + 1} has none.")
-        )
+    check_names(path, line, names)
     columns: dict[str, list[float | str]] = {name: [] for name in names}
     marks: dict[str, set[str]] = {name: set() for name in names}
     for line, row in rows[1:]:
-        if len(row) != len(names):
-            hint = " If commas are decimal signs, separate the columns by semicolons." if separator == "," else ""
-            raise DataError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.{hint}")
+        check_width(path, line, row, names, separator)
         for name, word in zip(names, row, strict=True):
             columns[name].append(parse_cell(word, separator))
             # Both signs in one column mean a separator of thousands or a typing error: 1,500 may be 1500 or 1.5.
@@ -265,6 +279,23 @@ def _read_text(path: Path) -> Table:
                     "write all numbers with a point, or all with a comma, and without a separator of thousands."
                 )
     return Table(str(path), dict(columns), [line for line, _ in rows[1:]], notes=notes)
+
+
+def check_names(path: Path, line: int, names: Sequence[str]) -> None:
+    """Raise an error unless every column has a name, and all names differ; `line` is that of the header."""
+    if len(set(names)) < len(names) or "" in names:
+        bad_name = next(name for name in names if not name or names.count(name) > 1)
+        raise DataError(
+            f"{path}, line {line}: every column needs a name, and all names must differ; "
+            + (f"{bad_name!r} occurs twice." if bad_name else f"column {names.index(bad_name) + 1} has none.")
+        )
+
+
+def check_width(path: Path, line: int, row: Sequence[str], names: Sequence[str], separator: str) -> None:
+    """Raise an error unless a row has a cell for each column."""
+    if len(row) != len(names):
+        hint = " If commas are decimal signs, separate the columns by semicolons." if separator == "," else ""
+        raise DataError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.{hint}")
 
 
 def _decode_bytes(raw: bytes, path: Path) -> tuple[str, tuple[str, ...]]:

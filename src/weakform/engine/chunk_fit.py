@@ -99,6 +99,8 @@ class BatchPlan:
     start : ndarray, (F,), or None
         A first guess on the scale of the iteration; NaN where there is none.
     seed : int
+    typical : ndarray, (K,), or None
+        Size of the values of each column in all datasets, from `measure_size`; None to take that of each chunk.
     shared_draws : dict of int to _ForwardDraws
         For each pass over the datasets, draws that serve all datasets with the same inputs.
     """
@@ -111,6 +113,7 @@ class BatchPlan:
     problem: LaneProblem
     start: FloatArray | None
     seed: int
+    typical: FloatArray | None = None
     shared_draws: dict[int, _ForwardDraws] = field(default_factory=dict)
 
 
@@ -496,8 +499,8 @@ def _start_hidden(
     sets = data.sets
     measured = data.weights > 0
     if data.inputs is None or data.inputs.is_shared:
-        if number not in plan.shared_draws:  # the first chunk serves all
-            size = np.where(measured, np.abs(_to_natural(plan.model, data.values)), 0.0).max(axis=(0, 1))
+        if number not in plan.shared_draws:  # the first chunk serves all, whichever it is
+            size = measure_size(plan.model, data) if plan.typical is None else plan.typical
             q, level = _draw_starts(plan, data.times, size, START_POLICY.shared_draws, rng, number)
             plan.shared_draws[number] = _solve_draws(plan, data.inputs, q, level)
         draws = plan.shared_draws[number]
@@ -513,7 +516,7 @@ def _start_hidden(
             order[:, -1] = 0
         order = order.ravel()
     else:
-        size = np.where(measured, np.abs(_to_natural(plan.model, data.values)), 0.0).max(axis=(0, 1))
+        size = measure_size(plan.model, data)
         count = max(START_POLICY.draws, 2 * starts)
         q, level = _draw_starts(plan, data.times, size, count, rng, number)
         lanes = np.repeat(np.arange(sets), count)
@@ -540,6 +543,12 @@ def _draw_starts(
         q[0] = np.where(np.isnan(plan.start), q[0], plan.start)
     typical = float(np.median(size[size > 0])) if (size > 0).any() else 1.0
     return q, typical * np.exp(rng.uniform(-3, 3, size=(count, plan.model.D)))
+
+
+def measure_size(model: LaneModel, data: ChunkData) -> FloatArray:
+    """Return the largest size of a value of each column, `(K,)`, in natural units."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.where(data.weights > 0, np.abs(_to_natural(model, data.values)), 0.0).max(axis=(0, 1)))
 
 
 def _to_natural(model: LaneModel, values: FloatArray) -> FloatArray:

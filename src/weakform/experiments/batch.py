@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
-from functools import cache
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +22,7 @@ from ..data import Dataset
 from ..data.doses import Doses
 from ..data.matching import MatchedPair, collect_inputs, match
 from ..engine.chunk_fit import POLICY as CHUNK_POLICY
-from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk
+from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk, measure_size
 from ..engine.lane_iteration import LaneProblem
 from ..engine.lane_plan import LaneInputs, LaneMesh, build_lane_mesh, build_lane_model, explain_obstacle
 from ..engine.lane_verdict import STATUSES
@@ -37,6 +41,8 @@ from ..support.array_types import FloatArray, IntArray
 from ..support.errors import DataError, FitError, WeakformError
 from ..support.whole_numbers import is_whole
 from ..support.wording import ProgressLine
+from .batch_checkpoint import SAMPLED_SETS, BatchProgress, compute_fingerprint
+from .executors import LostRun, make_dask_executor
 
 MAX_CHUNK_BYTES = 2**25
 """Memory of the arrays of one chunk, about. By judgement: 32 MB, a few times the cache of a core; larger chunks are not
@@ -74,6 +80,8 @@ def fit_batch(
     priors: Mapping[str, tuple[str, float, float]] | None = None,
     seed: int = 0,
     workers: int | None = None,
+    scheduler: str | None = None,
+    checkpoint: str | Path | None = None,
 ) -> BatchResult:
     """Fit a model to each of many datasets with the same times.
 
@@ -112,15 +120,22 @@ def fit_batch(
         Seed of the starts; the same seed gives the same result.
     workers : int, optional
         Number of threads; by default one for each core.
+    scheduler : str, optional
+        Address of a Dask scheduler; the fits then run on its workers.
+    checkpoint : str or Path, optional
+        File (`.npz`) that keeps the results of finished datasets, at most every few seconds, at the end and on Ctrl-C.
+        A second call with the same arguments and data continues from it.
 
     Returns
     -------
     BatchResult
+        After Ctrl-C with the datasets that were finished; the others have the status `INTERRUPTED`.
 
     Raises
     ------
     DataError, FitError
-        If shapes do not fit, times do not increase, or a name is not one of the model's.
+        If shapes do not fit, times do not increase, a name is not one of the model's, or the checkpoint belongs to
+        another run.
 
     Examples
     --------
@@ -171,23 +186,31 @@ def fit_batch(
     notes: list[str] = []
     singly: IntArray = np.zeros(0, dtype=np.int64)
     interrupted = False
+    progress = BatchProgress(
+        result, checkpoint, {} if checkpoint is None else _compute_fingerprint(model, source, settings)
+    )
     with use_single_thread():
         if obstacle and source.frames is not None:
             raise FitError(f"Averages over frames need the engine, which cannot be used: {obstacle}.")
         if obstacle:
             notes.append(f"The engine was not used: {obstacle}. Each dataset was fitted by itself.")
             singly = np.arange(source.count)
+            progress.mark_interrupted()
         else:
             plan = _build_plan(resolved, matched, seed, source.frames)
-            interrupted = _fit_chunks(plan, source, collect_inputs(resolved.shared, matched.data, 0), result, workers)
+            shared = collect_inputs(resolved.shared, matched.data, 0)
+            interrupted = _fit_chunks(plan, source, shared, progress, workers=workers, scheduler=scheduler)
             unsettled = ~np.array([s.converged or s is Status.EMPTY for s in STATUSES])[result.status]
-            singly = np.flatnonzero(unsettled & (result.starts > 0))
+            # Those that were fitted singly before an interruption count, so that the same ones are chosen.
+            singly = np.flatnonzero((unsettled & (result.starts > 0)) | progress.fitted_singly)
             limit = max(MAX_SINGLE_FITS, int(MAX_SINGLE_SHARE * source.count))
             singly = singly[: 0 if interrupted or source.frames is not None else limit]
-        _fit_singly(model, source, result, singly, settings, free_names)
+        fits = _SingleFits(model, source, settings, free_names, scheduler)
+        interrupted = fits.run(progress, singly) or interrupted
     if interrupted:
         missing = int(np.sum(result.status == STATUSES.index(Status.INTERRUPTED)))
-        notes.append(f"Interrupted: {missing:,} datasets were not fitted.")
+        resume = "" if checkpoint is None else " The same call continues from the checkpoint."
+        notes.append(f"Interrupted: {missing:,} datasets were not fitted.{resume}")
     shape = source.shape
     log_scale = resolved.scale.log[resolved.free]
     return BatchResult(
@@ -203,10 +226,31 @@ def fit_batch(
         status_code=result.status.reshape(shape),
         starts=result.starts.reshape(shape),
         log_scale=log_scale,
-        fitted_singly=len(singly),
+        fitted_singly=int(progress.fitted_singly.sum()),
         seconds=time.monotonic() - begin,
-        notes=(*matched.data.notes, *notes),
+        notes=(*matched.data.notes, *notes, *progress.notes),
+        interrupted=interrupted,
         refit=_Refit(model, source, settings, free_names, result.estimate),
+    )
+
+
+def _compute_fingerprint(model: Model, source: _Source, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Compute the fingerprint of a run, from which another one may not continue; see `batch_checkpoint`."""
+    sample = np.unique(np.linspace(0, source.count - 1, SAMPLED_SETS).astype(np.int64))
+    inputs = {
+        name: (t, values if values.ndim == 1 else values.reshape(-1, values.shape[-1])[sample], how)
+        for name, (t, values, how) in source.inputs.items()
+    }
+    return compute_fingerprint(
+        {
+            "the model": repr(model),
+            "the settings": {**settings, "noise": source.noise, "names": source.names, "doses": source.doses},
+            "the frames": source.frames,
+            "the times": source.times,
+            "the shape": (source.Y.shape, source.columns),
+            "the data": source.read(sample),
+            "the inputs": inputs,
+        }
     )
 
 
@@ -304,6 +348,15 @@ class _Source:
             result[name] = (t, own, how)
         return result or None
 
+    def select_inputs(self, chunk: slice) -> _Source:
+        """Return a source that has only the inputs of some datasets."""
+        inputs = {
+            name: (t, values if values.ndim == 1 else values.reshape(-1, values.shape[-1])[chunk], how)
+            for name, (t, values, how) in self.inputs.items()
+        }
+        shape = (chunk.stop - chunk.start,)
+        return replace(self, Y=np.zeros((*shape, 0, 0)), shape=shape, sigma=None, weights=None, inputs=inputs)
+
     def replace_own_inputs(
         self, names: tuple[str, ...], mesh: LaneMesh, shared: LaneInputs, chunk: slice
     ) -> LaneInputs:
@@ -362,12 +415,12 @@ class _Source:
         """Read some datasets: values and weights `(sets, S, K)`, and σ `(sets, K)` if it is given."""
         full = (*self.shape, *self.Y.shape[len(self.shape) :])
         numbers = np.arange(self.count)[chosen]
-        if not self.shape:
-            values = np.array(self.Y[None], dtype=float)
-        elif isinstance(chosen, slice) and (self.Y.flags.c_contiguous or len(self.shape) == 1):
+        if isinstance(chosen, slice) and (self.Y.flags.c_contiguous or len(self.shape) <= 1):
             values = np.array(self.Y.reshape(self.count, *full[len(self.shape) :])[chosen], dtype=float)
         else:
-            values = np.array(self.Y[np.unravel_index(numbers, self.shape)], dtype=float)
+            values = np.array(
+                self.Y[np.unravel_index(numbers, self.shape)] if self.shape else self.Y[None], dtype=float
+            )
         values = values[:, :, list(self.columns)]
         scale = np.ones_like(values)
         sigma = None
@@ -439,7 +492,7 @@ def _read_arguments(
             f"times must be finite and increase; at position {bad} they are "
             f"{', '.join(f'{v:g}' for v in t[bad : bad + 2])}. Sort them, and join repeated measurements."
         )
-    values = Y if isinstance(Y, np.ndarray) and Y.dtype.kind == "f" else _to_numbers(Y, "Y")
+    values = Y if isinstance(Y, np.ndarray) and Y.dtype.kind in "fiu" else _to_numbers(Y, "Y")
     columns = len(names) if names is not None else len(model.states)
     if columns == 0:
         raise DataError("names is empty; give the state or observable that each column measures.")
@@ -614,36 +667,106 @@ def _choose_chunk(plan: BatchPlan) -> int:
     return int(np.clip(MAX_CHUNK_BYTES // per_lane // 8 * 8, MIN_CHUNK_SETS, MAX_CHUNK_SETS))
 
 
+@dataclass(frozen=True)
+class _SharedInputs:
+    """The inputs that all datasets share, on each mesh; it can be sent to another process, unlike a closure.
+
+    Attributes
+    ----------
+    meshes : tuple of LaneMesh
+    inputs : Inputs
+    kept : dict of int to LaneInputs
+        Those that were evaluated already, by the number of the mesh.
+    """
+
+    meshes: tuple[LaneMesh, ...]
+    inputs: Inputs
+    kept: dict[int, LaneInputs] = field(default_factory=dict)
+
+    def __call__(self, level: int) -> LaneInputs:
+        """Evaluate the inputs on a mesh."""
+        if level not in self.kept:
+            self.kept[level] = LaneInputs.evaluate(self.meshes[level], self.inputs)
+        return self.kept[level]
+
+
+@dataclass(frozen=True)
+class _OwnInputs:
+    """The inputs of the datasets of a chunk, on each mesh.
+
+    Attributes
+    ----------
+    shared : _SharedInputs
+    source : _Source
+        With the inputs of the chunk.
+    names : tuple of str
+        The inputs in the order of the model.
+    kept : dict of int to LaneInputs
+        Those that were evaluated already, by the number of the mesh.
+    """
+
+    shared: _SharedInputs
+    source: _Source
+    names: tuple[str, ...]
+    kept: dict[int, LaneInputs] = field(default_factory=dict)
+
+    def __call__(self, level: int) -> LaneInputs:
+        """Evaluate the inputs on a mesh."""
+        if level not in self.kept:
+            chunk, shared = slice(0, self.source.count), self.shared
+            self.kept[level] = self.source.replace_own_inputs(self.names, shared.meshes[level], shared(level), chunk)
+        return self.kept[level]
+
+
 def _fit_chunks(
-    plan: BatchPlan, source: _Source, inputs: Inputs | None, result: ChunkResult, workers: int | None
+    plan: BatchPlan,
+    source: _Source,
+    inputs: Inputs | None,
+    progress: BatchProgress,
+    *,
+    workers: int | None,
+    scheduler: str | None,
 ) -> bool:
-    """Fit all chunks; return True if the user interrupted."""
+    """Fit all chunks that are not finished; return True if the user interrupted."""
     size = _choose_chunk(plan)
-    shared = None if inputs is None else cache(lambda level: LaneInputs.evaluate(plan.meshes[level], inputs))
+    shared = None if inputs is None else _SharedInputs(plan.meshes, inputs)
     chunks = [slice(first, min(first + size, source.count)) for first in range(0, source.count, size)]
-    done = 0
-    bar = ProgressLine(lambda: f"fits: {done:,} of {source.count:,}")
-    result.status[:] = STATUSES.index(Status.INTERRUPTED)
+    chunks = [chunk for chunk in chunks if not progress.fitted[chunk].all()]
+    if not chunks:
+        return False
+    # The same for all chunks, so that their results depend neither on their order nor on an earlier interruption.
+    sample = np.unique(np.linspace(0, source.count - 1, size).astype(np.int64))
+    plan = replace(plan, typical=measure_size(plan.model, _read_chunk(source, sample, None)))
+    bar = ProgressLine(lambda: f"fits: {np.count_nonzero(progress.fitted):,} of {source.count:,}")
+    progress.mark_interrupted()
     cores = min(workers or os.cpu_count() or 1, len(chunks))
 
-    def work(chunk: slice) -> tuple[slice, ChunkResult]:
-        """Fit one chunk."""
+    def read(chunk: slice) -> ChunkData:
+        """Read the data and inputs of one chunk."""
         if shared is None or not source.has_own_inputs:
             own = None if shared is None else ChunkInputs(shared, is_shared=True)
         else:
-            names = plan.model.inputs
-            evaluate = cache(lambda k: source.replace_own_inputs(names, plan.meshes[k], shared(k), chunk))
-            own = ChunkInputs(evaluate, is_shared=False)
-        return chunk, fit_chunk(plan, _read_chunk(source, chunk, own))
+            own = ChunkInputs(_OwnInputs(shared, source.select_inputs(chunk), plan.model.inputs), is_shared=False)
+        return _read_chunk(source, chunk, own)
+
+    def work(chunk: slice) -> tuple[slice, ChunkResult]:
+        """Fit one chunk."""
+        return chunk, fit_chunk(plan, read(chunk))
 
     try:
-        for chunk, part in _run(work, chunks, cores):
-            result.assign(np.arange(chunk.start, chunk.stop), part)
-            done += chunk.stop - chunk.start
+        parts = (
+            _run(work, chunks, cores)
+            if scheduler is None
+            else _run_on_cluster(plan, read, chunks, scheduler, progress.notes)
+        )
+        for chunk, part in parts:
+            progress.keep(np.arange(chunk.start, chunk.stop), part)
             bar.update()
     except KeyboardInterrupt:
+        progress.mark_interrupted()  # an interrupt may come while a result is copied
         return True
     finally:
+        progress.write()  # after an error as well
         bar.close()
     return False
 
@@ -657,13 +780,52 @@ def _run(
         return
     with ThreadPoolExecutor(cores) as pool:
         futures = [pool.submit(work, chunk) for chunk in chunks]
+        waiting = set(futures)
         try:
             for future in as_completed(futures):
+                waiting.discard(future)
                 yield future.result()
+        except KeyboardInterrupt:
+            # A chunk takes a second or so, and those that have begun cannot be stopped: their results are kept.
+            running = [future for future in waiting if not future.cancel()]
+            yield from (future.result() for future in running)
+            raise
         except BaseException:
             for future in futures:
                 future.cancel()
             raise
+
+
+def _run_on_cluster(
+    plan: BatchPlan,
+    read: Callable[[slice], ChunkData],
+    chunks: list[slice],
+    scheduler: str,
+    notes: list[str],
+) -> Iterator[tuple[slice, ChunkResult]]:
+    """Fit all chunks on the workers of a Dask scheduler; those that they lose are fitted here.
+
+    Only this process reads the data, so the workers need no common disk.
+    """
+    lost: list[slice] = []
+    reason = ""
+    execute = make_dask_executor(scheduler, partial(_fit_job, plan))
+    for (chunk, _), part in execute((chunk, read(chunk)) for chunk in chunks):
+        if isinstance(part, LostRun):
+            lost.append(chunk)
+            reason = part.reason
+        else:
+            yield chunk, part
+    if lost:
+        notes.append(f"{len(lost)} of {len(chunks)} chunks were lost by the workers, and fitted here: {reason}.")
+    for chunk in lost:
+        yield chunk, fit_chunk(plan, read(chunk))
+
+
+def _fit_job(plan: BatchPlan, job: tuple[slice, ChunkData]) -> ChunkResult:
+    """Fit a chunk on a worker."""
+    with use_single_thread():
+        return fit_chunk(plan, job[1])
 
 
 def _interpolate(t: FloatArray, values: FloatArray, at: FloatArray, how: str, before: bool) -> FloatArray:
@@ -693,7 +855,7 @@ def _interpolate(t: FloatArray, values: FloatArray, at: FloatArray, how: str, be
     return np.asarray(values[:, right - 1] * (1 - share) + values[:, right] * share)
 
 
-def _read_chunk(source: _Source, chunk: slice, inputs: ChunkInputs | None) -> ChunkData:
+def _read_chunk(source: _Source, chunk: slice | IntArray, inputs: ChunkInputs | None) -> ChunkData:
     """Read a chunk in the coordinates of its noise."""
     values, weights, sigma = source.read(chunk)
     measured = weights > 0
@@ -705,26 +867,102 @@ def _read_chunk(source: _Source, chunk: slice, inputs: ChunkInputs | None) -> Ch
     return ChunkData(source.times, np.where(measured, working, 0.0), np.where(measured, weights, 0.0), sigma, inputs)
 
 
-def _fit_singly(
-    model: Model,
-    source: _Source,
-    result: ChunkResult,
-    chosen: IntArray,
-    settings: Mapping[str, Any],
-    names: tuple[str, ...],
-) -> None:
-    """Fit some datasets one by one, and replace their results."""
-    done = 0
-    bar = ProgressLine(lambda: f"single fits: {done} of {len(chosen)}")
+@contextmanager
+def _end_at_interrupt() -> Iterator[None]:
+    """Let Ctrl-C raise `KeyboardInterrupt` inside `fit`, which would else return, and the next fit would begin.
+
+    `fit` leaves a handler alone that is not Python's own.
+    """
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
-        for number in chosen:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@dataclass(frozen=True)
+class _SingleFits:
+    """Fits of datasets one by one.
+
+    Attributes
+    ----------
+    model : Model
+    source : _Source
+    settings : mapping
+        Arguments of `fit`.
+    names : tuple of str
+        Free parameters.
+    scheduler : str, or None
+        Address of a Dask scheduler, on whose workers they run.
+    """
+
+    model: Model
+    source: _Source
+    settings: Mapping[str, Any]
+    names: tuple[str, ...]
+    scheduler: str | None
+
+    def run(self, progress: BatchProgress, chosen: IntArray) -> bool:
+        """Fit some datasets, and replace their results; return True if the user interrupted."""
+        chosen = chosen[~progress.fitted_singly[chosen]]
+        done = 0
+        bar = ProgressLine(lambda: f"single fits: {done} of {len(chosen)}")
+        try:
+            with _end_at_interrupt():
+                for number, single in self._iterate(chosen):
+                    self._keep(progress, number, single)
+                    done += 1
+                    bar.update()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            progress.write()
+            bar.close()
+        return False
+
+    def _iterate(self, chosen: IntArray) -> Iterator[tuple[int, FitResult | None]]:
+        """Yield the number and the result of each dataset, None if its fit was refused."""
+        if self.scheduler is None:
+            for number in map(int, chosen):
+                try:
+                    yield number, _fit_one(self.model, self.source, number, self.settings, self.names, None)
+                except WeakformError:
+                    yield number, None
+            return
+        arguments = {k: v for k, v in self.settings.items() if v is not None}
+        refused: list[int] = []
+        if not len(chosen):
+            return
+        for (number, _), single in make_dask_executor(self.scheduler, partial(_fit_dataset, self.model, arguments))(
+            self._build_jobs(chosen, refused)
+        ):
+            yield number, None if isinstance(single, LostRun) else single
+        yield from ((number, None) for number in refused)
+
+    def _build_jobs(self, chosen: IntArray, refused: list[int]) -> Iterator[tuple[int, Dataset]]:
+        """Yield the number and the data of each dataset; add those that make no dataset to `refused`."""
+        for number in map(int, chosen):
             try:
-                single = _fit_one(model, source, int(number), settings, names, None)
+                yield number, self.source.build_dataset(number)
             except WeakformError:
-                done += 1
-                continue
-            # A single fit also has the fixed parameters.
-            keep = [single.model.parameters.index(name) for name in names]
+                refused.append(number)
+
+    def _keep(self, progress: BatchProgress, number: int, single: FitResult | None) -> None:
+        """Take over the result of a dataset."""
+        result = progress.result
+        if single is None:
+            if result.status[number] == STATUSES.index(Status.INTERRUPTED):
+                result.status[number] = STATUSES.index(Status.EMPTY)
+        else:
+            keep = [single.model.parameters.index(name) for name in self.names]  # without those that are fixed
             result.estimate[number] = np.asarray(single.estimate)[keep]
             result.covariance[number] = np.asarray(single.covariance)[np.ix_(keep, keep)]
             result.sigma[number] = single.sigma
@@ -732,10 +970,16 @@ def _fit_singly(
             result.log_likelihood[number] = single.log_likelihood
             result.status[number] = STATUSES.index(single.status)
             result.starts[number] += len(single.starts)
-            done += 1
-            bar.update()
-    finally:
-        bar.close()
+        progress.fitted_singly[number] = True
+        progress.write_when_due()
+
+
+def _fit_dataset(model: Model, arguments: Mapping[str, Any], job: tuple[int, Dataset]) -> FitResult | None:
+    """Fit a dataset on a worker; return None if the fit is refused."""
+    try:
+        return fit(model, job[1], **arguments)
+    except WeakformError:
+        return None
 
 
 def _fit_one(

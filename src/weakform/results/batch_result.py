@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,23 @@ class BatchResult:
         Parameters that were estimated on a log scale; their intervals are positive.
     seconds : float
     notes : tuple of str
+    dims : tuple of str
+        Names of the axes of the datasets, for tables and files; see `axis_names` for the names of axes without them.
+    coords : dict
+        Labels of the datasets, such as the number of a well or the position of a voxel: the names of their axes, and an
+        array, by name.
+    interrupted : bool
+        Whether the user interrupted before all datasets were fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import weakform as wf
+    >>> model, t = wf.Model.from_text("x' = -k*x"), np.linspace(0, 4, 40)
+    >>> noise = 0.01 * np.random.default_rng(0).standard_normal((2, 3, 40))
+    >>> batch = wf.fit_batch(model, t, np.exp(-0.5 * t) + noise)
+    >>> batch.shape, batch.parameters, batch.estimate["k"].shape
+    ((2, 3), ('k',), (2, 3))
     """
 
     parameters: tuple[str, ...]
@@ -108,12 +126,22 @@ class BatchResult:
     fitted_singly: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
+    coords: Mapping[str, tuple[tuple[str, ...], Any]] = field(default_factory=dict)
+    interrupted: bool = False
     refit: Callable[[tuple[int, ...]], FitResult] | None = field(default=None, compare=False)
 
     @property
     def size(self) -> int:
         """Number of datasets."""
         return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Names of the axes of the datasets: `dims`, else `dataset`, or `axis_0`, `axis_1`, ... for several axes."""
+        if len(self.dims) == len(self.shape):
+            return self.dims
+        return ("dataset",) if len(self.shape) == 1 else tuple(f"axis_{k}" for k in range(len(self.shape)))
 
     @property
     def estimate(self) -> NamedArrays:
@@ -172,6 +200,89 @@ class BatchResult:
         """Count the datasets with each status, the most frequent first."""
         counts = np.bincount(self.status_code.ravel(), minlength=len(STATUSES))
         return {STATUSES[k]: int(counts[k]) for k in np.argsort(-counts, kind="stable") if counts[k]}
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """Return one row for each dataset as a pandas data frame.
+
+        Parameters
+        ----------
+        level : float
+            Coverage probability of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The index holds the axes of the datasets. The columns are, for a parameter `k`: the estimate `k`, its
+            standard error `k_error`, and the ends of its interval `k_lower` and `k_upper`; then `sigma` of each
+            measured column, `p_value`, `log_likelihood`, the name of the `status`, and `starts`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import weakform as wf
+        >>> model, t = wf.Model.from_text("x' = -k*x"), np.linspace(0, 4, 40)
+        >>> noise = 0.01 * np.random.default_rng(0).standard_normal((3, 40))
+        >>> batch = wf.fit_batch(model, t, np.exp(-0.5 * t) + noise)
+        >>> batch.to_frame()["k"].round(1).tolist()
+        [0.5, 0.5, 0.5]
+        """
+        from ..report.batch_tables import build_batch_frame
+
+        return build_batch_frame(self, level)
+
+    def to_xarray(self, level: float = 0.95) -> Any:
+        """Return the results as an xarray Dataset whose variables have the axes of the datasets.
+
+        Parameters
+        ----------
+        level : float
+            Coverage probability of the intervals.
+
+        Returns
+        -------
+        xarray.Dataset
+            The variables have the names of the columns of `to_frame`. The status is a number, the position of the
+            status in `list(Status)`; its attributes `flag_values` and `flag_meanings` give the names.
+        """
+        from ..report.batch_tables import build_batch_arrays
+
+        return build_batch_arrays(self, level)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the results to a file whose ending chooses the format.
+
+        Parameters
+        ----------
+        path : str or Path
+            `.npz` for all arrays, which `BatchResult.load` reads; `.nc` for the variables of `to_xarray`; `.csv` or
+            `.parquet` for the table of `to_frame`; `.nii` or `.nii.gz` for one image for each parameter, standard
+            error, p-value and status, whose names begin with that of `path`. An existing file is replaced.
+
+        Returns
+        -------
+        Path
+            The path of the file.
+        """
+        from ..files.batch_archive import save_batch
+
+        return save_batch(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> BatchResult:
+        """Read results that `save` wrote to a `.npz` file.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        BatchResult
+            Without the data, so that `batch[index]` is not available.
+        """
+        from ..files.batch_archive import load_batch
+
+        return load_batch(path)
 
     def __getitem__(self, index: Any) -> FitResult:
         """Return the full result of one dataset, fitted again from its estimate."""
