@@ -259,6 +259,10 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
             # Starts that agree settle a verdict of any kind; without them only a success may be settled.
             settled = _HAS_CONVERGED[result.status[todo]] & (result.agreeing[todo] >= POLICY.min_agreeing)
             todo = todo[~((result.status[todo] == _CONVERGED) & agreed | settled)]
+        # With a prior the best start is that of the largest posterior; what is reported is the likelihood of the data.
+        log = plan.problem.log[plan.problem.free]
+        penalty, _, _ = plan.problem.compute_prior(np.where(log, np.log(result.estimate), result.estimate))
+        result.log_likelihood += np.where(np.isfinite(penalty), penalty, 0.0)
     return result
 
 
@@ -362,7 +366,10 @@ def _judge(
         log_scale = np.sum(
             np.where(data.weights > 0, np.log(np.where(data.weights > 0, data.weights, 1.0)), 0.0), axis=(1, 2)
         )
-    constant = 0.5 * counts.sum(axis=1) * np.log(2 * np.pi) - log_scale
+    # The density of a log-normal value is that of its logarithm, divided by the value.
+    is_log = plan.model.log_states if plan.complete else plan.model.log_noise.astype(bool)
+    log_values = np.sum(np.where((data.weights > 0) & is_log, data.values, 0.0), axis=(1, 2))
+    constant = 0.5 * counts.sum(axis=1) * np.log(2 * np.pi) - log_scale + log_values
     too_coarse = verdict.error > DISCRETISATION.large_error
     return ChunkResult(
         estimate=solution.p[:, plan.model.free],

@@ -128,6 +128,19 @@ def _apply_operation(name: str, a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(getattr(np, numpy_names.get(name, name))(a))
 
 
+def _read_number(expr: Expr) -> float:
+    """Return the value of an expression without symbols, which has to be real and finite."""
+    try:
+        value = complex(expr if expr.is_Number else expr.n(53, real=False))
+    except RuntimeError:  # infinite or undefined
+        value = complex(math.nan)
+    if value.imag:
+        raise ModelError(f"An equation has a constant part that is not real: {expr}.")
+    if not math.isfinite(value.real):
+        raise ModelError("An equation has a constant part that is not a finite real number, such as 1/0.")
+    return value.real
+
+
 class _TapeWriter:
     """Writes the operations of expressions, each distinct one once.
 
@@ -149,8 +162,6 @@ class _TapeWriter:
 
     def write_constant(self, value: float) -> int:
         """Return the register of a constant; constants have negative numbers until the tape is complete."""
-        if not math.isfinite(value):
-            raise ModelError("An equation has a constant part that is not a finite real number, such as 1/0.")
         return self.constants.setdefault(value, -1 - len(self.constants))
 
     def write_operation(self, name: str, first: int, second: int | None = None) -> int:
@@ -176,10 +187,7 @@ class _TapeWriter:
     def _write_new(self, expr: Expr) -> int:
         """Write an expression that has no register."""
         if expr.is_Number or not expr.free_symbols:
-            value = complex(expr.n(53, real=False)) if not expr.is_Number else complex(expr)
-            if value.imag:
-                raise ModelError(f"An equation has a constant part that is not real: {expr}.")
-            return self.write_constant(float(value.real))
+            return self.write_constant(_read_number(expr))
         if expr.is_Symbol:
             raise ModelError(f"An equation contains {expr}, which is not an argument of the function.")
         if expr.is_Add:
@@ -210,7 +218,7 @@ class _TapeWriter:
         positive, negative = [], []
         for term in terms:
             coefficient = term if term.is_Number else term.args[0] if term.is_Mul else se.Integer(1)
-            if coefficient.is_Number and not coefficient.is_zero and float(coefficient) < 0:
+            if coefficient.is_Number and _read_number(coefficient) < 0:
                 negative.append(self.write(-term))
             else:
                 positive.append(self.write(term))
@@ -232,11 +240,12 @@ class _TapeWriter:
         if base == se.E:
             return self.write_operation("exp", self.write(exponent))
         if exponent.is_Number:
-            if float(exponent) < 0:
+            value = _read_number(exponent)
+            if value < 0:
                 return self.write_operation("reciprocal", self.write(base ** (-exponent)))
-            twice = 2 * exponent
-            if twice.is_Integer and int(twice) <= 2 * MAX_WHOLE_POWER:
-                whole, half = divmod(int(twice), 2)
+            # A model from a text may have 2.0 in place of 2.
+            if (2 * value).is_integer() and value <= MAX_WHOLE_POWER:
+                whole, half = divmod(int(2 * value), 2)
                 root = self.write_operation("square root", self.write(base)) if half else None
                 if not whole:
                     assert root is not None

@@ -140,7 +140,7 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
         p_value=p_value,
         bias=bias,
         is_constant=is_constant,
-        without_freedom=np.asarray(freedom <= 0),
+        without_freedom=np.asarray(freedom <= 0) & (problem.sigma is None),
         is_rounded=is_rounded,
     )
     covariance = np.where(at_bound[:, :, None] | at_bound[:, None, :], np.nan, covariance)

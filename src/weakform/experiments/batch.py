@@ -847,7 +847,7 @@ def _interpolate(t: FloatArray, values: FloatArray, at: FloatArray, how: str, be
     ndarray, (sets, *shape of `at`)
     """
     last = len(t) - 1
-    if how == "hold":
+    if how == "hold" or not last:  # a single value holds at all times
         k = np.searchsorted(t, at, side="left" if before else "right") - 1
         return values[:, np.clip(k, 0, last)]
     right = np.clip(np.searchsorted(t, at, side="right"), 1, last)

@@ -310,7 +310,7 @@ class BatchResult:
     def __repr__(self) -> str:
         total = self.size
         lines = [
-            f"{total:,} dataset{'s' * (total != 1)} {self.shape if len(self.shape) != 1 else ''}".rstrip()
+            f"{total:,} dataset{'s' * (total != 1)} {self.shape if len(self.shape) > 1 else ''}".rstrip()
             + f", {len(self.parameters)} parameter{'s' * (len(self.parameters) != 1)}, {self.seconds:.3g} s"
         ]
         for status, count in self.count_statuses().items():
@@ -321,7 +321,8 @@ class BatchResult:
             lines.append("Estimates of the successes: median, and from the 5th to the 95th percentile")
             for name in self.parameters:
                 low, middle, high = np.quantile(self.estimate[name][good], [0.05, 0.5, 0.95])
-                error = np.median(self.standard_errors[name][good])
+                errors = self.standard_errors[name][good]
+                error = np.median(errors[np.isfinite(errors)]) if np.isfinite(errors).any() else np.nan
                 lines.append(f"  {name:<12} {middle:<11.5g} {low:.4g} to {high:.4g}; standard error {error:.2g}")
         if self.fitted_singly:
             lines.append(f"{self.fitted_singly:,} of them were fitted one by one.")
