@@ -321,8 +321,10 @@ class BatchResult:
             lines.append("Estimates of the successes: median, and from the 5th to the 95th percentile")
             for name in self.parameters:
                 low, middle, high = np.quantile(self.estimate[name][good], [0.05, 0.5, 0.95])
-                error = np.median(self.standard_errors[name][good])
-                lines.append(f"  {name:<12} {middle:<11.5g} {low:.4g} to {high:.4g}; standard error {error:.2g}")
+                errors = self.standard_errors[name][good]
+                known = errors[np.isfinite(errors)]  # a parameter at a bound has none
+                error = f"; standard error {np.median(known):.2g}" if len(known) else ""
+                lines.append(f"  {name:<12} {middle:<11.5g} {low:.4g} to {high:.4g}{error}")
         if self.fitted_singly:
             lines.append(f"{self.fitted_singly:,} of them were fitted one by one.")
         lines += self.notes
