@@ -13,11 +13,12 @@ factorisations of a matrix of 200 rows, measured in the same process.
   calls. *fit* is the CPU time of a default `wf.fit` of some of the same data sets, one by one.
 - `agree`: the same data sets by `fit_batch` and by `wf.fit`. Parts are separated by commas: `problems` (all eight,
   M = 256, 5% noise), `designs` and `edges` (the rows of benchmarks/designs.py and benchmarks/edges.py that have one
-  trajectory), and `hidden` (settings of benchmarks/hidden.py whose noise is not a count). A part with a colon is a
-  row, such as `hidden:seir`. Columns: sets; successes of both; the share of these whose estimates are within 1e-3
-  standard errors of each other, and the largest distance; successes of only one of them; sets whose status differs in
-  another way; sets that `fit_batch` passed on to `fit`; CPU ms of both. Sets that differ are listed below their row,
-  with both statuses, `fit_batch` first, and the log-likelihood of `fit_batch` minus that of `fit`.
+  trajectory), `hidden` (settings of benchmarks/hidden.py whose noise is not a count), and `chaos` (Lorenz over longer
+  times, where the engine loses digits). A part with a colon is a row, such as `hidden:seir`. Columns: sets; successes
+  of both; the share of these whose estimates are within 1e-3 standard errors of each other, and the largest distance;
+  successes of only one of them; sets whose status differs in another way; sets that `fit_batch` passed on to `fit`; CPU
+  ms of both. Sets that differ are listed below their row, with both statuses, `fit_batch` first, and the log-likelihood
+  of `fit_batch` minus that of `fit`.
 - `million`: Lotka–Volterra, M = 128, 5% noise, with parameters drawn for each piece within 30% of the usual ones, on
   all cores. Successes whose parameters are beyond 4, 5 and 6 standard errors of the truth, with the number that normal
   errors would give. Those beyond 5 are fitted again by `wf.fit`.
@@ -125,37 +126,56 @@ TISSUE = """
 """Two tissue compartments of a tracer; only their sum is measured."""
 
 
-def draw_tissue(sets: int, seed: int = 1) -> Sets:
-    """Draw curves of two tissue compartments: 40 frames in 60 minutes, with a sample in the middle of each."""
+def draw_tissue(sets: int, averages: bool = False, seed: int = 1) -> Sets:
+    """Draw curves of two tissue compartments: 40 frames in 60 minutes.
+
+    A value is the concentration in the middle of its frame or, with `averages`, the average over it.
+    """
     rng = np.random.default_rng([seed, 40])
     lengths = np.repeat([1 / 6, 0.5, 1.0, 4.4], [12, 8, 10, 10])
-    times = np.cumsum(lengths) - lengths / 2
-    grid = np.unique(np.concatenate([[0.0], np.linspace(0.05, 3.0, 60), np.linspace(3.5, 60.0, 60), times]))
+    ends = np.cumsum(lengths)
+    begins, times = ends - lengths, ends - lengths / 2
+    grid = np.unique(
+        np.round(np.concatenate([[0.0], np.linspace(0.05, 3, 60), np.linspace(3.5, 60, 60), times, ends]), 9)
+    )
     plasma = compute_plasma(grid)
     truth = np.array([0.30, 0.25, 0.08, 0.02]) * rng.uniform(1 - SPREAD, 1 + SPREAD, (sets, 4))
-    C1, C2 = np.zeros(sets), np.zeros(sets)
-    clean = np.zeros((sets, len(times)))
+    curve, integral = solve_tissue(truth, grid, plasma)
+    if averages:
+        at_begin, at_end = (np.searchsorted(grid, t - 1e-6) for t in (begins, ends))
+        clean = (integral[:, at_end] - integral[:, at_begin]) / lengths
+    else:
+        clean = curve[:, np.searchsorted(grid, times - 1e-6)]
+    Y = clean + 0.02 * clean.max(axis=1, keepdims=True) * rng.standard_normal(clean.shape)
+    bounds = {"K1": (0.0, 2.0), "k2": (0.0, 2.0), "k3": (0.0, 1.0), "k4": (0.0, 1.0)}
+    arguments = {"names": ["C"], "inputs": {"Cp": (grid, plasma)}, "bounds": bounds}
+    frames = {"frames": (begins, ends)} if averages else {}
+    return Sets(wf.Model.from_text(TISSUE, inputs=["Cp"]), times, Y, arguments | frames)
+
+
+def solve_tissue(truth: np.ndarray, grid: np.ndarray, plasma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Solve two tissue compartments; return the curve and its integral from 0, `(sets, nodes)` each.
+
+    The input is linear between the nodes of the grid, and the classical Runge–Kutta rule takes eight steps from node to
+    node.
+    """
     K1, k2, k3, k4 = truth.T
+    x, steps = np.zeros((3, len(truth))), 8  # both compartments, and the integral of their sum
+    curve, integral = np.zeros((len(truth), len(grid))), np.zeros((len(truth), len(grid)))
 
-    def slope(C1: np.ndarray, C2: np.ndarray, Cp: float) -> tuple[np.ndarray, np.ndarray]:
-        return K1 * Cp - (k2 + k3) * C1 + k4 * C2, k3 * C1 - k4 * C2
+    def slope(x: np.ndarray, Cp: float) -> np.ndarray:
+        return np.stack([K1 * Cp - (k2 + k3) * x[0] + k4 * x[1], k3 * x[0] - k4 * x[1], x[0] + x[1]])
 
-    steps = 4  # Runge–Kutta steps between two nodes of the input, of which the longest is one minute
     for m, length in enumerate(np.diff(grid)):
         h = length / steps
         for step in range(steps):
             Cp = np.interp(grid[m] + h * (step + np.array([0.0, 0.5, 1.0])), grid, plasma)
-            a = slope(C1, C2, Cp[0])
-            b = slope(C1 + h / 2 * a[0], C2 + h / 2 * a[1], Cp[1])
-            c = slope(C1 + h / 2 * b[0], C2 + h / 2 * b[1], Cp[1])
-            d = slope(C1 + h * c[0], C2 + h * c[1], Cp[2])
-            C1 = C1 + h / 6 * (a[0] + 2 * b[0] + 2 * c[0] + d[0])
-            C2 = C2 + h / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
-        clean[:, np.isclose(times, grid[m + 1])] = (C1 + C2)[:, None]
-    Y = clean + 0.02 * clean.max(axis=1, keepdims=True) * rng.standard_normal(clean.shape)
-    bounds = {"K1": (0.0, 2.0), "k2": (0.0, 2.0), "k3": (0.0, 1.0), "k4": (0.0, 1.0)}
-    model = wf.Model.from_text(TISSUE, inputs=["Cp"])
-    return Sets(model, times, Y, {"names": ["C"], "inputs": {"Cp": (grid, plasma)}, "bounds": bounds})
+            a = slope(x, Cp[0])
+            b = slope(x + h / 2 * a, Cp[1])
+            c = slope(x + h / 2 * b, Cp[1])
+            x = x + h / 6 * (a + 2 * b + 2 * c + slope(x + h * c, Cp[2]))
+        curve[:, m + 1], integral[:, m + 1] = x[0] + x[1], x[2]
+    return curve, integral
 
 
 def compute_plasma(t: np.ndarray) -> np.ndarray:
@@ -192,6 +212,7 @@ ROWS: dict[str, Callable[[int], Sets]] = {
     "Lorenz, M = 256": lambda sets: draw_problem("lorenz", 256, sets),
     "Goodwin, M = 256": lambda sets: draw_problem("goodwin", 256, max(sets // 4, 1)),
     "two tissue compartments, hidden, 40 frames": draw_tissue,
+    "the same, averages over the frames": lambda sets: draw_tissue(sets, averages=True),
     "OSIPI, extended Tofts, 331 samples": lambda _: read_osipi("extended_tofts"),
     "OSIPI, exchange, 600 samples": lambda _: read_osipi("exchange"),
 }
@@ -210,8 +231,10 @@ def speed(sets: int) -> None:
         spent = float(np.median([seconds for seconds, _ in calls])) / len(data.Y)
         batch = calls[-1][1]
         some = range(min(SINGLE_FITS, len(data.Y)))
-        data.fit_one(0)
-        single = float(np.median([cpu(lambda d=data, k=k: d.fit_one(k))[0] for k in some]))
+        single = np.nan  # `fit` takes no averages over frames
+        if "frames" not in data.arguments:
+            data.fit_one(0)
+            single = float(np.median([cpu(lambda d=data, k=k: d.fit_one(k))[0] for k in some]))
         print(
             f"| {name} | {len(data.Y):,} | {1e3 * spent:.3g} | {1 / spent:,.0f} | {one / spent:,.1f} "
             f"| {1e3 * single:.3g} | {single / spent:,.0f} | {batch.fitted_singly} | {count_words(batch)} |",
@@ -231,12 +254,13 @@ class Example:
     arguments: Mapping[str, object]
 
 
-def of_problem(name: str) -> Callable[[int], Example]:
+def of_problem(name: str, M: int = 256, duration: float | None = None) -> Callable[[int], Example]:
     """Return a maker of examples of a benchmark problem."""
 
     def make(seed: int) -> Example:
         problem = wf.problems.get(name)
-        return Example(problem.model, problem.simulate(M=256, noise=0.05, seed=seed), {"bounds": problem.bounds})
+        data = problem.simulate(M=M, noise=0.05, seed=seed, duration=duration)
+        return Example(problem.model, data, {"bounds": problem.bounds})
 
     return make
 
@@ -286,6 +310,7 @@ def list_parts() -> dict[str, dict[str, Callable[[int], Example]]]:
             name: of_edge(make) for rows in edges.ROWS.values() for name, make in rows.items() if name not in several
         },
         "hidden": {name: of_case(case) for name, case in settings.items()},
+        "chaos": {f"lorenz, T = {T}": of_problem("lorenz", 50 * T, T) for T in (10, 15, 20, 30)},
     }
 
 

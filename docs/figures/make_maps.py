@@ -149,6 +149,9 @@ def print_coverage(made, batch):
             inside = (ends[..., 0] <= truth) & (truth <= ends[..., 1])
         known = right & np.isfinite(ends).all(axis=-1)
         print(f"{name}: {inside[known].mean():.1%} of {known.sum()} intervals contain the truth")
+    ordinary = made.find(*phantom.ORDINARY)[:, :, 0]
+    rejected = batch.status == wf.Status.REJECTED
+    print(f"rejected where the model is right: {rejected[ordinary].mean():.1%} of {ordinary.sum()} voxels")
 
 
 if __name__ == "__main__":
