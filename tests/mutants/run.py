@@ -1,10 +1,12 @@
 """Measure by mutation how many faults in the numerical code the tests notice.
 
-    python tests/mutants/run.py [--count 200] [--seed 0] [--jobs 2] [--out build/mutants.jsonl]
+    python tests/mutants/run.py [--seed SEED] [--count 200] [--jobs 2] [--out build/mutants.jsonl]
+
+Without a seed the mutants of `sample.txt` are run: 200 that were drawn once, so that one commit can be compared with
+another. With a seed others are drawn, which shows what the tests notice of faults that nobody has looked at.
 
 A mutant is the source with one small fault: an operator (`+ - * / **`), a comparison, `and` or `or`, or the sign of a
-number is changed. COUNT of them are drawn with SEED from the numerical rooms, the folders of `src/weakform`. Each is
-put into its own copy of `src` in a temporary folder; the checkout is only read. A mutant is killed if a test fails or
+number is changed. They are drawn from the numerical rooms, the folders of `src/weakform`. Each is put into its own copy of `src` in a temporary folder; the checkout is only read. A mutant is killed if a test fails or
 takes far too long; otherwise it survives.
 
 Which tests are run:
@@ -58,6 +60,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "weakform"
 SURVIVORS = Path(__file__).with_name("survivors.md")
+SAMPLE = Path(__file__).with_name("sample.txt")
 
 ROOMS = (
     *("noise", "basis", "weak", "optimize", "collocation", "estimators", "forward", "linalg", "parameters"),
@@ -811,7 +814,7 @@ def main() -> int:
     """Run the command, and return its exit status: 1 if a survivor is not listed, 130 if it was interrupted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--count", type=int, default=200, help="number of mutants (default 200)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default 0)")
+    parser.add_argument("--seed", type=int, help="draw other mutants than those of sample.txt with this seed")
     parser.add_argument("--jobs", type=int, default=2, help="mutants that run simultaneously (default 2)")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants.jsonl", help="file of the records")
     options = parser.parse_args()
@@ -820,11 +823,17 @@ def main() -> int:
     except ImportError:
         raise SystemExit("coverage is needed to select tests: pip install -e '.[dev]'") from None
     tree, everything = tree_hash(), all_mutants()
-    drawn = random.Random(options.seed).sample(everything, min(options.count, len(everything)))
+    if options.seed is None:
+        sample = set(SAMPLE.read_text(encoding="utf-8").splitlines())
+        drawn = [mutant for mutant in everything if mutant.key in sample][: options.count]
+        origin = f"are in {SAMPLE.name}, {len(sample) - len(drawn)} others of which are not in the source any more"
+    else:
+        drawn = random.Random(options.seed).sample(everything, min(options.count, len(everything)))
+        origin = f"were drawn with seed {options.seed}"
     records = read_records(options.out, tree)
     todo = [mutant for mutant in drawn if mutant.key not in records]
     print(
-        f"{len(drawn)} of {len(everything)} mutants drawn with seed {options.seed}; {len(todo)} are to be run.",
+        f"{len(drawn)} of {len(everything)} mutants {origin}; {len(todo)} are to be run.",
         flush=True,
     )
     options.out.parent.mkdir(parents=True, exist_ok=True)
