@@ -74,11 +74,6 @@ def find_violation(H, g, delta, low, high):
     return np.abs(np.where(at_low & at_high, 0.0, slope)).max(axis=1)
 
 
-@pytest.mark.xfail(
-    reason="A variable that is held is released only after the first solution: with three or more variables some stay "
-    "at a side from which the gradient points inwards",
-    strict=True,
-)
 @pytest.mark.parametrize("n", [3, 5, 8])
 def test_step_in_a_box_fulfils_the_conditions_of_an_optimum(n):
     J, y = draw_quadratics(n, 400, n, alike=0.5)
@@ -90,7 +85,6 @@ def test_step_in_a_box_fulfils_the_conditions_of_an_optimum(n):
     assert find_violation(H, g, delta, low, high).max() < 1e-8
 
 
-@pytest.mark.xfail(reason="The same: a lane may stop at a corner of its bounds that is no optimum", strict=True)
 def test_step_from_a_corner_moves_unless_the_corner_is_the_optimum():
     H = np.array([[[3.51, 0.106, 1.378], [0.106, 2.751, -2.621], [1.378, -2.621, 15.386]]])
     g = np.array([[-11.405, 0.0891, -0.701]])

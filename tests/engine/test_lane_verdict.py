@@ -71,7 +71,7 @@ def draw_lanes(rng, lanes: int, F: int):
         "bias": rng.choice([0.0, 0.49, 0.51, np.inf], lanes, p=[0.7, 0.1, 0.1, 0.1]),
         "is_constant": rng.uniform(size=lanes) < 0.1,
         "without_freedom": rng.uniform(size=lanes) < 0.1,
-        "is_rounded": rng.uniform(size=lanes) < 0.1,
+        "is_misstated": rng.uniform(size=lanes) < 0.1,
     }
     return problem, solution, covariance, findings
 
@@ -100,7 +100,7 @@ def test_statuses_are_those_of_a_single_fit(seed, F):
             at_nonzero_bound=bool((at_bound & (p != 0)).any()),
             box_width=upper - lower,
             bias=findings["bias"][k],
-            noise_is_misstated=bool(findings["is_rounded"][k]),
+            noise_is_misstated=bool(findings["is_misstated"][k]),
             noise_is_unknown=bool(findings["without_freedom"][k]),
         )
         end = LaneEnd(solution.end[k])
@@ -143,7 +143,8 @@ def test_singular_and_undefined_matrices_have_an_infinite_inverse():
     H[4] = [[1.0, 2.0], [2.0, 1.0]]  # not positive definite
     inverse, root = invert_information(H, np.zeros((5, 2), dtype=bool))
     assert inverse[0] == pytest.approx(np.linalg.inv(H[0]))
-    assert np.isinf(inverse[1:]).all()
+    assert np.isinf(inverse[[1, 2, 4]]).all()
+    assert inverse[3] == pytest.approx(np.diag([np.inf, np.inf]))  # unknowns without any effect
     assert (root[1:] == 0).all()
     # What is held needs no information.
     inverse, _ = invert_information(H[[1, 3]], np.array([[True, False], [True, True]]))

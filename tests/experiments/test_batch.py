@@ -346,14 +346,15 @@ def test_an_index_outside_is_refused():
 
 
 def test_intervals_are_those_of_the_scale_of_the_parameter():
+    """Student's t with 40 values less 3 unknowns."""
     batch = wf.fit_batch(LOGISTIC, T, GROWTH, log=["r"], bounds={"K": (1, 10)})
     r, error = batch.estimate["r"], batch.standard_errors["r"]
     assert batch.interval("r", 0.95) == pytest.approx(
-        np.stack([r * np.exp(-1.959964 * error / r), r * np.exp(1.959964 * error / r)], axis=-1), rel=1e-6
+        np.stack([r * np.exp(-2.026192 * error / r), r * np.exp(2.026192 * error / r)], axis=-1), rel=1e-6
     )
     K, error = batch.estimate["K"], batch.standard_errors["K"]
     assert batch.interval("K", 0.9) == pytest.approx(
-        np.stack([K - 1.644854 * error, K + 1.644854 * error], -1), rel=1e-6
+        np.stack([K - 1.687094 * error, K + 1.687094 * error], -1), rel=1e-6
     )
 
 
@@ -410,16 +411,12 @@ def test_noise_free_data_give_the_truth():
     assert (with_sigma.p_value == 1).all()
 
 
-@pytest.mark.xfail(
-    reason="Two starts agree on K = 1e118, exponential growth, and the verdict on them counts as settled", strict=True
-)
 def test_a_parameter_on_a_log_scale_among_others_leads_to_the_same_fit():
     batch = wf.fit_batch(LOGISTIC, T, GROWTH, log=["r"])
     assert wf.fit(LOGISTIC, wf.Dataset(T, GROWTH[0]), log=["r"]).success
     assert batch.success.all()
 
 
-@pytest.mark.xfail(reason="A given σ that is contradicted while the model fits is no MISSTATED in a batch", strict=True)
 def test_a_given_sigma_that_is_wrong_is_misstated():
     for sigma in (0.02, 0.2):
         batch = wf.fit_batch(LOGISTIC, T, GROWTH[:2], sigma=sigma)
@@ -427,7 +424,6 @@ def test_a_given_sigma_that_is_wrong_is_misstated():
         assert batch.status[0] is Status.MISSTATED
 
 
-@pytest.mark.xfail(reason="Natural units of all starts are those of the mean dataset of a chunk", strict=True)
 def test_datasets_of_very_different_sizes_do_not_disturb_each_other():
     """One is a hundred million times as large, one as small."""
     model = wf.Model.from_text("x' = -a*x/(b + x)")

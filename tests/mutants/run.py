@@ -6,8 +6,9 @@ Without a seed the mutants of `sample.txt` are run: 200 that were drawn once, so
 another. With a seed others are drawn, which shows what the tests notice of faults that nobody has looked at.
 
 A mutant is the source with one small fault: an operator (`+ - * / **`), a comparison, `and` or `or`, or the sign of a
-number is changed. They are drawn from the numerical rooms, the folders of `src/weakform`. Each is put into its own copy of `src` in a temporary folder; the checkout is only read. A mutant is killed if a test fails or
-takes far too long; otherwise it survives.
+number is changed. They are drawn from the numerical rooms, the folders of `src/weakform`. Each is put into its own copy
+of `src` in a temporary folder; the checkout is only read. A mutant is killed if a test fails or takes far too long;
+otherwise it survives.
 
 Which tests are run:
 

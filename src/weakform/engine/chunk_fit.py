@@ -57,9 +57,15 @@ class _ChunkPolicy:
     agreement: float = 0.1
     """Difference in log-likelihood up to which two starts have reached the same optimum."""
     min_agreeing: int = 2
-    """Starts that have to agree; with fewer the dataset is tried again."""
+    """Starts that have to agree on a success; with fewer the dataset is tried again."""
+    min_agreeing_on_doubt: int = 3
+    """Starts that have to agree on any other verdict: a model that looks wrong or undetermined may only be far from its
+    optimum."""
     long_series: int = 100
     """Samples from which a success needs no start that agrees."""
+    max_gap: int = 5
+    """Successive missing samples beyond which a start may lie in another period of an oscillation, so that starts have
+    to agree in any case."""
     default_sigma_share: float = 0.1
     """First σ relative to the spread, where there are too few values to estimate it."""
     min_values_for_sigma: int = 4
@@ -189,6 +195,8 @@ class ChunkResult:
     p_value, log_likelihood, bias : ndarray, (sets,)
     status : ndarray of int, (sets,)
         Positions in `STATUSES`.
+    freedom : ndarray, (sets,)
+        Values less unknowns, by which σ was estimated; infinite if σ is known.
     starts, agreeing, mesh, steps : ndarray of int, (sets,)
         Starts that were followed, those that reached the best likelihood, nodes of the mesh relative to the first one,
         and steps of the best start.
@@ -200,6 +208,7 @@ class ChunkResult:
     p_value: FloatArray
     log_likelihood: FloatArray
     bias: FloatArray
+    freedom: FloatArray
     status: IntArray
     starts: IntArray
     agreeing: IntArray
@@ -217,6 +226,7 @@ class ChunkResult:
             p_value=np.full(sets, np.nan),
             log_likelihood=np.full(sets, -np.inf),
             bias=np.full(sets, np.nan),
+            freedom=np.full(sets, np.nan),
             status=np.full(sets, _EMPTY, dtype=np.int64),
             **counts,
         )
@@ -253,17 +263,27 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
             found = _fit_round(plan, data.select(todo), count, number)
             _merge(result, todo, found)
             agreed = result.agreeing[todo] >= POLICY.min_agreeing
-            # In a long series, residuals that are white and small leave nothing to a better optimum.
+            # In a long series without gaps, residuals that are white and small leave nothing to a better optimum.
             if single or len(data.times) >= POLICY.long_series:
-                agreed = np.ones(len(todo), dtype=bool)
+                agreed |= _measure_longest_gap(data.weights[todo]) <= POLICY.max_gap
             # Starts that agree settle a verdict of any kind; without them only a success may be settled.
-            settled = _HAS_CONVERGED[result.status[todo]] & (result.agreeing[todo] >= POLICY.min_agreeing)
+            settled = _HAS_CONVERGED[result.status[todo]] & (result.agreeing[todo] >= POLICY.min_agreeing_on_doubt)
             todo = todo[~((result.status[todo] == _CONVERGED) & agreed | settled)]
         # With a prior the best start is that of the largest posterior; what is reported is the likelihood of the data.
         log = plan.problem.log[plan.problem.free]
         penalty, _, _ = plan.problem.compute_prior(np.where(log, np.log(result.estimate), result.estimate))
         result.log_likelihood += np.where(np.isfinite(penalty), penalty, 0.0)
     return result
+
+
+def _measure_longest_gap(weights: FloatArray) -> IntArray:
+    """Return the largest number of successive samples `(sets,)` at which some column has no value."""
+    missing: BoolArray = np.asarray((weights <= 0).any(axis=2))
+    longest, current = np.zeros(len(missing), dtype=np.int64), np.zeros(len(missing), dtype=np.int64)
+    for column in missing.T:
+        current = np.where(column, current + 1, 0)
+        longest = np.maximum(longest, current)
+    return longest
 
 
 def _merge(result: ChunkResult, chosen: IntArray, found: ChunkResult) -> None:
@@ -378,12 +398,20 @@ def _judge(
         p_value=verdict.p_value,
         log_likelihood=-solution.objective - constant,
         bias=np.where(too_coarse, np.inf, verdict.bias) if level < len(plan.meshes) - 1 else verdict.bias,
+        freedom=_count_freedom(plan, data),
         status=verdict.status,
         starts=np.ones(data.sets, dtype=np.int64),
         agreeing=np.ones(data.sets, dtype=np.int64),
         mesh=np.full(data.sets, 2**level, dtype=np.int64),
         steps=solution.steps,
     )
+
+
+def _count_freedom(plan: BatchPlan, data: ChunkData) -> FloatArray:
+    """Return the degrees of freedom by which σ is estimated, `(sets,)`; infinite if it is given."""
+    if data.sigma is not None:
+        return np.full(data.sets, np.inf)
+    return np.asarray(np.count_nonzero(data.weights, axis=(1, 2)) - float(plan.model.unknowns))
 
 
 def _build_passes(plan: BatchPlan, data: ChunkData, spread: FloatArray, level: int) -> tuple[LanePasses, LaneProblem]:
@@ -443,21 +471,22 @@ def _start_complete(
     else:
         states = filled
     spread = _compute_spread(data)
-    units = collect_units(data.times, np.abs(filled).max(axis=1).mean(axis=0))
+    natural = np.where(plan.model.log_states, np.exp(filled), filled)
+    units = collect_units(data.times, np.abs(natural).max(axis=1))
     # From any point one step leads to the weak estimate of a model that is linear in its parameters.
     draws = 1 if plan.is_linear else max(START_POLICY.draws, 2 * starts)
     Q = draw_parameters(plan.problem, draws, units, rng)
     has_user_start = plan.start is not None and number == 0
     if plan.start is not None and number == 0:
-        Q[0] = np.where(np.isnan(plan.start), Q[0], plan.start)
+        Q[:, 0] = np.where(np.isnan(plan.start), Q[:, 0], plan.start)
     passes, problem = _build_passes(plan, data, spread, 0)
     grouped = to_groups(states, passes.width)
     passes.x[...] = grouped
     radius = START_POLICY.radii[number]
-    chosen = np.tile(Q[None, :1], (sets, 1, 1))
+    chosen = Q[:, :1]
     if draws > 1:
         screening = WeakStarts(passes, problem, sigma, radius, START_POLICY.screening_windows)
-        screened = [screening.improve(np.tile(q, (sets, 1)), plan.linear, 1) for q in Q]
+        screened = [screening.improve(Q[:, k], plan.linear, 1) for k in range(draws)]
         values = np.stack([value for _, value in screened], axis=1)
         order = select_best(np.where(np.isfinite(values), values, UNUSABLE), starts)
         if has_user_start:
@@ -538,7 +567,7 @@ def _draw_starts(
 
     The initial values are spread over two and a half decades about the size of the data.
     """
-    q = draw_parameters(plan.problem, count, collect_units(times, size), rng)
+    q = draw_parameters(plan.problem, count, collect_units(times, size[None]), rng)[0]
     if plan.start is not None and number == 0:
         q[0] = np.where(np.isnan(plan.start), q[0], plan.start)
     typical = float(np.median(size[size > 0])) if (size > 0).any() else 1.0
@@ -546,9 +575,10 @@ def _draw_starts(
 
 
 def measure_size(model: LaneModel, data: ChunkData) -> FloatArray:
-    """Return the largest size of a value of each column, `(K,)`, in natural units."""
+    """Return the size of each column, `(K,)`, in natural units: the median over datasets of their largest value."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.where(data.weights > 0, np.abs(_to_natural(model, data.values)), 0.0).max(axis=(0, 1)))
+        sizes = np.where(data.weights > 0, np.abs(_to_natural(model, data.values)), 0.0).max(axis=1)
+    return np.array([np.median(column[column > 0]) if (column > 0).any() else 0.0 for column in sizes.T])
 
 
 def _to_natural(model: LaneModel, values: FloatArray) -> FloatArray:

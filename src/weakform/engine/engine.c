@@ -141,6 +141,20 @@ static void sin_cos_tile(const double *x, int shift, double *y)
             y[e] = shift ? cos(x[e]) : sin(x[e]);
 }
 
+/* a^b = exp(b log a); negative bases, which may have a whole exponent, by libm. */
+static void power_tile(const double *a, const double *b, double *y)
+{
+    double least = 0.0;
+    for (int e = 0; e < TILE; e++)
+        least = a[e] < least ? a[e] : least;
+    if (least < 0.0)
+        for (int e = 0; e < TILE; e++)
+            y[e] = pow(a[e], b[e]);
+    else
+        for (int e = 0; e < TILE; e++)
+            y[e] = b[e] == 0.0 ? 1.0 : exp_one(b[e] * log_one(a[e]));
+}
+
 /* ---- The tape ---- */
 
 typedef struct {
@@ -177,7 +191,7 @@ static void run_tape(const Tape *tape, idx first, idx last, double *R)
         case 4: EACH(-a[e])
         case 5: EACH(1.0 / a[e])
         case 6: EACH(sqrt(a[e]))
-        case 7: EACH(b[e] == 0.0 ? 1.0 : exp_one(b[e] * log_one(a[e])))
+        case 7: power_tile(a, b, y); break;
         case 8: EACH(exp_one(a[e]))
         case 9: EACH(log_one(a[e]))
         case 10: sin_cos_tile(a, 0, y); break;
@@ -242,6 +256,11 @@ static inline const idx *indices(const Plan *plan, int which) { return (const id
 #define W 1
 #define NAME(name) JOIN(JOIN(name, 1), SET)
 #include "lanes.h"
+
+/* The order of the tables of sizes and pointers; raised with each change, so that Python never uses an old library. */
+#if defined(DISPATCH)
+API idx engine_version(void) { return 2; }
+#endif
 
 /* The widest instruction set of this machine, of those that the library was compiled for: 2, 1 or 0. */
 #if defined(DISPATCH)

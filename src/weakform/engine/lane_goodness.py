@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..diagnostics.autocorrelation import MAX_LAGS, MIN_VALUES_OF_COLUMN, MIN_VALUES_PER_LAG, NULL_POLICY
-from ..diagnostics.goodness import MAX_MEAN_SQUARE_OF_ROUNDING
+from ..diagnostics.goodness import MAX_MEAN_SQUARE_OF_ROUNDING, REJECTION_LEVEL
 from ..support.array_types import BoolArray, FloatArray
 
 
@@ -24,7 +24,7 @@ class _DrawPolicy:
     """P-value by moments up to which a rejection is certain."""
     below: float = 0.015
     """P-value by moments from which the model is not rejected."""
-    draws: int = 1000
+    draws: int = 3000
     """Draws of a lane."""
     min_beyond: int = 5
     """Draws beyond the statistic for their share to be the p-value; with fewer a scaled χ² continues the tail."""
@@ -45,8 +45,8 @@ def _chi_square_tail(value: FloatArray, freedom: FloatArray | float) -> FloatArr
 
 def compute_p_values(
     residuals: FloatArray, is_measured: BoolArray, absorbed: FloatArray, freedom: FloatArray, sigma_known: bool
-) -> FloatArray:
-    """Compute the p-value of the model in each lane; NaN where there are too few values.
+) -> tuple[FloatArray, BoolArray]:
+    """Compute the p-value of the model in each lane, and whether a given σ is wrong and nothing else.
 
     Parameters
     ----------
@@ -60,6 +60,12 @@ def compute_p_values(
         Values less fitted quantities.
     sigma_known : bool
         Whether σ was given.
+
+    Returns
+    -------
+    p_value : ndarray, (lanes,)
+        NaN where there are too few values.
+    is_sigma_wrong : ndarray of bool, (lanes,)
     """
     lanes = len(residuals)
     p = np.full(lanes, np.nan)
@@ -72,14 +78,16 @@ def compute_p_values(
             chosen = np.flatnonzero(which.ravel() == k)
             p[chosen] = _test_pattern(residuals[chosen], pattern.reshape(is_measured.shape[1:]), absorbed[chosen])
     if not sigma_known:
-        return p
+        return p, np.zeros(lanes, dtype=bool)
     with np.errstate(all="ignore"):
         chi_square = np.sum(residuals**2, axis=(1, 2))
         upper = _chi_square_tail(chi_square, freedom)
         both_sides = np.where(freedom > 0, 2 * np.minimum(upper, 1 - upper), np.nan)
         joined = np.where(np.isnan(p), both_sides, np.minimum(1.0, 2 * np.fmin(p, both_sides)))
+        is_rounding = chi_square < MAX_MEAN_SQUARE_OF_ROUNDING * freedom
+        is_contradicted = (both_sides < REJECTION_LEVEL) & (joined < REJECTION_LEVEL) & ~(p < REJECTION_LEVEL)
     # Residuals far below a given σ are rounding, and no pattern in them speaks against the model.
-    return np.where(chi_square < MAX_MEAN_SQUARE_OF_ROUNDING * freedom, 1.0, joined)
+    return np.where(is_rounding, 1.0, joined), is_contradicted & ~is_rounding
 
 
 def _test_pattern(e: FloatArray, is_measured: BoolArray, absorbed: FloatArray) -> FloatArray:

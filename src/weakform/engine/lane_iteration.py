@@ -477,8 +477,9 @@ class _Iteration:
 def solve_in_box(H: FloatArray, g: FloatArray, damping: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     """Minimise `½ δᵀ(H + λ diag H) δ - gᵀδ` with `low <= δ <= high`, in each lane.
 
-    Unknowns whose step leaves the box are held at its side, and the others are solved for again; one whose gradient
-    then points inwards is released once.
+    Principal pivoting: with some unknowns held at a side of the box, the others are solved for; then those that left
+    the box are held, and those whose gradient points inwards are released, all together. If that does not reduce their
+    number for a while, only the last of them is exchanged, which always ends (Murty's rule).
 
     Parameters
     ----------
@@ -492,7 +493,7 @@ def solve_in_box(H: FloatArray, g: FloatArray, damping: FloatArray, low: FloatAr
     ndarray, (lanes, n)
         NaN in lanes whose matrix is singular.
     """
-    lanes, n = g.shape
+    n = g.shape[1]
     diagonal = np.maximum(np.einsum("lii->li", H), np.finfo(float).tiny)
     # Scaled to a unit diagonal: parameters differ by orders of magnitude.
     d = np.sqrt(diagonal)
@@ -501,32 +502,57 @@ def solve_in_box(H: FloatArray, g: FloatArray, damping: FloatArray, low: FloatAr
     scaled[:, index, index] = 1.0 + damping[:, None] + RIDGE
     b, lower, upper = g / d, low * d, high * d
     delta = _solve_symmetric(scaled, b)
-    held = np.zeros((lanes, n), dtype=bool)
     todo = np.flatnonzero(((delta < lower) | (delta > upper)).any(axis=1))
-    for attempt in range(2 * n):
-        if not len(todo):
-            break
-        part = delta[todo]
-        outside = (part < lower[todo]) | (part > upper[todo])
-        held[todo] |= outside
-        fixed = held[todo]
-        part = np.where(fixed, np.clip(part, lower[todo], upper[todo]), 0.0)
-        A = np.where(fixed[:, :, None] | fixed[:, None, :], 0.0, scaled[todo])
-        A[:, index, index] = np.where(fixed, 1.0, scaled[todo][:, index, index])
-        rhs = b[todo] - np.einsum("lij,lj->li", scaled[todo], part)
-        part = np.where(fixed, part, _solve_symmetric(A, np.where(fixed, 0.0, rhs)))
-        delta[todo] = part
-        again = ((part < lower[todo]) | (part > upper[todo])).any(axis=1)
-        if attempt < n:
-            # At the side of the box, the slope of the objective has to point out of it.
-            slope = b[todo] - np.einsum("lij,lj->li", scaled[todo], part)
-            inward = fixed & (((part <= lower[todo]) & (slope > 0)) | ((part >= upper[todo]) & (slope < 0)))
-            inward &= upper[todo] > lower[todo]
-            if attempt == 0:
-                held[todo] &= ~inward
-                again |= inward.any(axis=1)
-        todo = todo[again & find_finite(part)]
+    if len(todo):
+        delta[todo] = _pivot(scaled[todo], b[todo], lower[todo], upper[todo], delta[todo])
     return np.asarray(np.clip(delta, lower, upper) / d)
+
+
+MAX_PIVOTS_PER_UNKNOWN = 10
+"""Exchanges after which pivoting ends, for each unknown. By judgement: it usually takes two or three in all."""
+MAX_BLOCK_PIVOTS = 3
+"""Exchanges of all unknowns together that may fail to reduce their number, before they are exchanged one by one. The
+usual choice for this algorithm."""
+
+
+def _pivot(A: FloatArray, b: FloatArray, lower: FloatArray, upper: FloatArray, delta: FloatArray) -> FloatArray:
+    """Solve the problem of `solve_in_box` in lanes whose free solution `delta` leaves the box."""
+    lanes, n = b.shape
+    delta = delta.copy()
+    side = np.zeros((lanes, n), dtype=np.int64)  # -1 and 1 for unknowns held at a side
+    fewest, patience = np.full(lanes, n + 1), np.full(lanes, MAX_BLOCK_PIVOTS)
+    active = np.arange(lanes)
+    for _ in range(MAX_PIVOTS_PER_UNKNOWN * n):
+        held = side[active]
+        part = delta[active]
+        slope = b[active] - np.einsum("lij,lj->li", A[active], part)
+        free = held == 0
+        below, above = free & (part < lower[active]), free & (part > upper[active])
+        release = ((held < 0) & (slope > 0)) | ((held > 0) & (slope < 0))
+        wrong = below | above | release
+        count = wrong.sum(axis=1)
+        going = (count > 0) & find_finite(part)
+        if not going.any():
+            break
+        fewer = count < fewest[active]
+        patience[active] = np.where(fewer, MAX_BLOCK_PIVOTS, patience[active] - 1)
+        fewest[active] = np.minimum(count, fewest[active])
+        # The last of the wrong unknowns, where exchanging all of them does not help.
+        last = n - 1 - np.argmax(wrong[:, ::-1], axis=1)
+        single = patience[active] < 0
+        exchanged = np.where(single[:, None], wrong & (np.arange(n) == last[:, None]), wrong)
+        new = np.where(exchanged & below, -1, np.where(exchanged & above, 1, np.where(exchanged & release, 0, held)))
+        active = active[going]
+        side[active] = new[going]
+        fixed = side[active] != 0
+        at_side = np.where(side[active] < 0, lower[active], upper[active])
+        part = np.where(fixed, at_side, 0.0)
+        M = np.where(fixed[:, :, None] | fixed[:, None, :], 0.0, A[active])
+        index = np.arange(n)
+        M[:, index, index] = np.where(fixed, 1.0, A[active][:, index, index])
+        rhs = b[active] - np.einsum("lij,lj->li", A[active], part)
+        delta[active] = np.where(fixed, part, _solve_symmetric(M, np.where(fixed, 0.0, rhs)))
+    return delta
 
 
 RIDGE = 1e-10

@@ -195,15 +195,20 @@ MAX_WEAK_DAMPING = 1e6
 
 
 def draw_parameters(problem: LaneProblem, count: int, units: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw parameters on the scale of the iteration, `(count, F)`: stratified in their bounds, or over natural units.
+    """Draw parameters on the scale of the iteration: stratified in their bounds, or over natural units.
 
     Parameters
     ----------
     problem : LaneProblem
     count : int
-    units : ndarray, (units,)
-        Natural units of parameters without bounds.
+    units : ndarray, (sets, units)
+        Natural units of parameters without bounds, for each dataset.
     rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray, (sets, count, F)
+        The same for all datasets but for their units.
     """
     F = len(problem.free)
     log = problem.log[problem.free]
@@ -211,17 +216,30 @@ def draw_parameters(problem: LaneProblem, count: int, units: FloatArray, rng: np
         lower, upper = (np.where(log, np.exp(side), side) for side in (problem.lower, problem.upper))
     shares = (np.array([rng.permutation(count) for _ in range(F)]).T + rng.uniform(size=(count, F))) / count
     every_other = np.arange(count)[:, None] % 2 == 1
-    natural = map_to_bounds(lower, upper, shares, rng.choice(units, size=shares.shape), decades=every_other)
+    unit = units[:, rng.integers(units.shape[1], size=shares.shape)]
+    natural = map_to_bounds(lower, upper, np.broadcast_to(shares, unit.shape), unit, decades=every_other)
     with np.errstate(all="ignore"):
         q = np.where(log, np.log(natural), natural)
     return np.clip(np.where(np.isfinite(q), q, 0.0), problem.lower, problem.upper)
 
 
 def collect_units(times: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Return natural units for a parameter without bounds: one, sizes of the data, the time span, and quotients."""
+    """Return natural units for a parameter without bounds: one, sizes of the data, the time span, and quotients.
+
+    Parameters
+    ----------
+    times : ndarray, (S,)
+    sizes : ndarray, (sets, K)
+        Sizes of the columns of each dataset; a column of zeros has the unit one.
+
+    Returns
+    -------
+    ndarray, (sets, units)
+    """
     span = float(times[-1] - times[0])
-    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
-    return np.array([1.0, span, 1 / span, *sizes, *(1 / sizes), *(sizes / span)])
+    sizes = np.where(np.isfinite(sizes) & (sizes > 0), sizes, 1.0)
+    same = np.tile([1.0, span, 1 / span], (len(sizes), 1))
+    return np.concatenate([same, sizes, 1 / sizes, sizes / span], axis=1)
 
 
 def select_best(values: FloatArray, count: int) -> IntArray:

@@ -121,8 +121,9 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
     noise_free = (sigma < MAX_NOISE_FREE_SHARE * problem.spread).all(axis=1)
     p_value = np.full(lanes, np.nan)
     testable = (solution.end == LaneEnd.CONVERGED) & ~noise_free & find_finite(absorbed)
+    is_sigma_wrong = np.zeros(lanes, dtype=bool)
     if testable.any():
-        p_value[testable] = compute_p_values(
+        p_value[testable], is_sigma_wrong[testable] = compute_p_values(
             np.where(is_measured, scaled, 0.0)[testable],
             is_measured[testable],
             absorbed[testable],
@@ -141,7 +142,7 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
         bias=bias,
         is_constant=is_constant,
         without_freedom=np.asarray(freedom <= 0) & (problem.sigma is None),
-        is_rounded=is_rounded,
+        is_misstated=is_rounded | is_sigma_wrong,
     )
     covariance = np.where(at_bound[:, :, None] | at_bound[:, None, :], np.nan, covariance)
     return LaneVerdict(covariance, p_value, bias, error, status)
@@ -158,20 +159,25 @@ def invert_information(H: FloatArray, held: BoolArray) -> tuple[FloatArray, Floa
     Returns
     -------
     inverse : ndarray, (lanes, n, n)
-        Zero in the rows and columns of held unknowns; infinite where H is singular.
+        Zero in the rows and columns of held unknowns; infinite where H is singular, and the variance of unknowns
+        without any effect.
     root : ndarray, (lanes, n, n)
         `inverse = root rootᵀ`; zero where H is singular.
     """
     eye = np.eye(H.shape[1])
-    d = np.sqrt(np.maximum(np.einsum("lii->li", H), np.finfo(float).tiny))
+    diagonal = np.einsum("lii->li", H)
+    d = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
     scaled = H / (d[:, :, None] * d[:, None, :])
+    # What has no effect at all, as the volume of a tissue that nothing enters, leaves the others determined.
+    without_effect = ~held & (diagonal <= 0)
+    held = held | without_effect
     scaled = np.where(held[:, :, None] | held[:, None, :], eye, scaled)
     finite = find_finite(scaled)
     factor, pivots = _factorise(np.where(finite[:, None, None], scaled, eye))
     singular = ~finite | ~(pivots > MIN_PIVOT)
     root = _invert_triangular(np.where(singular[:, None, None], eye, factor)).transpose(0, 2, 1) / d[:, :, None]
     root = np.where(singular[:, None, None] | held[:, :, None], 0.0, root)
-    inverse = np.matmul(root, root.transpose(0, 2, 1))
+    inverse = np.matmul(root, root.transpose(0, 2, 1)) + np.where(without_effect[:, None] & (eye > 0), np.inf, 0.0)
     return np.where(singular[:, None, None], np.inf, inverse), root
 
 
@@ -228,7 +234,7 @@ def decide_statuses(
     bias: FloatArray,
     is_constant: BoolArray,
     without_freedom: BoolArray,
-    is_rounded: BoolArray,
+    is_misstated: BoolArray,
 ) -> IntArray:
     """Decide the status of each lane, `(lanes,)`, as positions in `STATUSES`."""
     estimate = solution.p[:, problem.free]
@@ -262,7 +268,7 @@ def decide_statuses(
         (p_value < REJECTION_LEVEL, Status.REJECTED),
         (bias > VERDICT_POLICY.max_bias, Status.UNRESOLVED),
         (is_constant | without_freedom, Status.UNDETERMINED),
-        (is_rounded & (bias <= VERDICT_POLICY.max_bias), Status.MISSTATED),
+        (is_misstated & (bias <= VERDICT_POLICY.max_bias), Status.MISSTATED),
     ):
         result[mask] = STATUSES.index(status)
     for end, status in STATUS_OF_END.items():

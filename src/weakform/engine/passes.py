@@ -41,6 +41,8 @@ from .lane_plan import SUBSTEPS, LaneInputs, LaneMesh, LaneModel
 
 LANES_PER_GROUP = 8
 """Lanes of a group in the compiled passes: one AVX-512 register of doubles, two of AVX2, four of SSE2 and NEON."""
+ENGINE_VERSION = 2
+"""What `engine_version` of the compiled library must return: the order of its tables is the one of this module."""
 INSTRUCTION_SETS = ("avx512", "avx2", "base")
 """Instruction sets for which the passes may be compiled, the widest first; `base` runs on every processor."""
 WINDOWS_SIZE = 20
@@ -56,7 +58,8 @@ def get_instruction_set() -> str:
     `WEAKFORM_LANES` in the environment chooses a narrower one.
     """
     library = load_library()
-    if library is None or not hasattr(library, "engine_level"):
+    # A library of another version would read other tables.
+    if library is None or not hasattr(library, "engine_version") or int(library.engine_version()) != ENGINE_VERSION:
         return "numpy"
     widest = {2: "avx512", 1: "avx2"}.get(int(library.engine_level()), "base")
     wanted = os.environ.get("WEAKFORM_LANES", widest)

@@ -54,6 +54,9 @@ MIN_CHUNK_SETS = 32
 MAX_SINGLE_SHARE = 0.02
 """Share of the datasets that are fitted one by one where the engine does not converge, beyond the first
 `MAX_SINGLE_FITS`; more of them keep their status. By judgement: such a fit takes a thousand times longer."""
+SUSPICIOUS_P_VALUE = 1e-4
+"""P-value of the model below which a rejection is checked by a single fit, whose search is a more thorough one. By
+judgement: one right model in ten thousand has a smaller one."""
 MAX_SINGLE_FITS = 20
 """Datasets that are fitted one by one however few there are. By judgement."""
 
@@ -201,6 +204,9 @@ def fit_batch(
             shared = collect_inputs(resolved.shared, matched.data, 0)
             interrupted = _fit_chunks(plan, source, shared, progress, workers=workers, scheduler=scheduler)
             unsettled = ~np.array([s.converged or s is Status.EMPTY for s in STATUSES])[result.status]
+            # So small a p-value is rare for a right model at its optimum: the lanes may have missed it.
+            is_rejected = result.status == STATUSES.index(Status.REJECTED)
+            unsettled |= is_rejected & (result.p_value < SUSPICIOUS_P_VALUE)
             # Those that were fitted singly before an interruption count, so that the same ones are chosen.
             singly = np.flatnonzero((unsettled & (result.starts > 0)) | progress.fitted_singly)
             limit = max(MAX_SINGLE_FITS, int(MAX_SINGLE_SHARE * source.count))
@@ -223,6 +229,7 @@ def fit_batch(
         p_value=result.p_value.reshape(shape),
         log_likelihood=result.log_likelihood.reshape(shape),
         bias=result.bias.reshape(shape),
+        freedom=result.freedom.reshape(shape),
         status_code=result.status.reshape(shape),
         starts=result.starts.reshape(shape),
         log_scale=log_scale,
@@ -788,7 +795,7 @@ def _run(
         except KeyboardInterrupt:
             # A chunk takes a second or so, and those that have begun cannot be stopped: their results are kept.
             running = [future for future in waiting if not future.cancel()]
-            yield from (future.result() for future in running)
+            yield from (future.result() for future in running if future.exception() is None)
             raise
         except BaseException:
             for future in futures:
@@ -968,6 +975,8 @@ class _SingleFits:
             result.sigma[number] = single.sigma
             result.p_value[number] = np.nan if single.goodness is None else single.goodness.p_value
             result.log_likelihood[number] = single.log_likelihood
+            is_known = not single.sigma_estimated or single.goodness is None
+            result.freedom[number] = np.inf if is_known or single.goodness is None else single.goodness.freedom
             result.status[number] = STATUSES.index(single.status)
             result.starts[number] += len(single.starts)
         progress.fitted_singly[number] = True

@@ -44,6 +44,7 @@ _AXES_AFTER_DATASETS = {
     "p_value": 0,
     "log_likelihood": 0,
     "bias": 0,
+    "freedom": 0,
     "status_code": 0,
     "starts": 0,
 }

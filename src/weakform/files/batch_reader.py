@@ -293,7 +293,7 @@ def restore_shape(batch: BatchResult, data: BatchData) -> BatchResult:
         shape=mask.shape,
         **{
             name: spread(getattr(batch, name), np.nan)
-            for name in ("estimates", "covariance", "sigmas", "p_value", "log_likelihood", "bias")
+            for name in ("estimates", "covariance", "sigmas", "p_value", "log_likelihood", "bias", "freedom")
         },
         status_code=spread(batch.status_code, STATUSES.index(Status.EMPTY)),
         starts=spread(batch.starts, 0),

@@ -82,6 +82,8 @@ class BatchResult:
     log_likelihood : ndarray, shape
     bias : ndarray, shape
         Error of the discretisation: largest shift of a parameter, in standard errors.
+    freedom : ndarray, shape
+        Degrees of freedom by which σ was estimated; infinite if it is known.
     status_code : ndarray of int, shape
         Position of the status in `list(Status)`.
     starts : ndarray of int, shape
@@ -120,6 +122,7 @@ class BatchResult:
     p_value: FloatArray
     log_likelihood: FloatArray
     bias: FloatArray
+    freedom: FloatArray
     status_code: IntArray
     starts: IntArray
     log_scale: BoolArray
@@ -172,17 +175,27 @@ class BatchResult:
         Returns
         -------
         ndarray, (*shape, 2)
-            `estimate ± quantile · standard error`; for a parameter on a log scale the same for its logarithm.
+            `estimate ± quantile · standard error`; for a parameter on a log scale the same for its logarithm. The
+            quantile is normal if σ is known, and Student's t if it was estimated.
         """
         if not 0 < level < 1:
             raise FitError(f"level must be between 0 and 1; received {level!r}.")
         estimate, error = self.estimate[name], self.standard_errors[name]
-        quantile = NormalDist().inv_cdf((1 + level) / 2)
+        quantile = self._compute_quantiles(level)
         ends = np.stack([-quantile * error, quantile * error], axis=-1)
         if self.log_scale[self.parameters.index(name)]:
             with np.errstate(all="ignore"):
                 return np.asarray(estimate[..., None] * np.exp(ends / estimate[..., None]))
         return np.asarray(estimate[..., None] + ends)
+
+    def _compute_quantiles(self, level: float) -> FloatArray:
+        """Return the half-width of an interval in standard errors for each dataset."""
+        from scipy.special import stdtrit
+
+        normal = NormalDist().inv_cdf((1 + level) / 2)
+        with np.errstate(all="ignore"):
+            student = stdtrit(np.where(np.isfinite(self.freedom), self.freedom, 1.0), (1 + level) / 2)
+        return np.where(np.isfinite(self.freedom), student, normal)
 
     @property
     def status(self) -> Any:
