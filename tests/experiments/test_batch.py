@@ -137,6 +137,26 @@ def test_held_inputs_that_jump_between_samples(own):
     assert np.abs((batch.estimate["k"] - k) / batch.standard_errors["k"]).max() < 4
 
 
+def test_the_error_of_the_rule_is_the_same_whether_inputs_are_shared_or_own():
+    """A held input that jumps at every sample, on the coarsest mesh."""
+    model = wf.Model.from_text("x' = k*(u - x)\ny' = c*(x - y)", inputs=["u"])
+    times, k, c = np.linspace(0, 9, 19), 1.3, 0.7
+    levels = np.tile([1.0, 3.0, 0.5, 2.0, 4.0], 4)[:19]
+    states = [(0.2, 0.5)]
+    for u, h in zip(levels, np.diff(times), strict=False):
+        x, y = states[-1]
+        part = c * (x - u) / (c - k)
+        fast, slow = np.exp(-k * h), np.exp(-c * h)
+        states.append((u + (x - u) * fast, u + part * fast + (y - u - part) * slow))
+    Y = np.array(states) + draw((9, 19, 2), 0.05)
+    settings = {"bounds": {"k": (0.1, 10), "c": (0.1, 10)}}
+    shared = wf.fit_batch(model, times, Y, inputs={"u": (times, levels, "hold")}, **settings)
+    own = wf.fit_batch(model, times, Y, inputs={"u": (times, np.tile(levels, (9, 1)), "hold")}, **settings)
+    assert (shared.bias > 1e-9).all()
+    assert own.bias == pytest.approx(shared.bias, rel=1e-3)
+    assert own.estimates == pytest.approx(shared.estimates, rel=1e-4)
+
+
 def test_doses_and_initial_values():
     """A one-compartment model with absorption, two doses; the closed solution is a sum of exponentials."""
     model = wf.Model.from_text("A' = -ka*A\nC' = ka*A/V - ke*C\nA(0) = 0\nC(0) = 0")
@@ -186,6 +206,21 @@ def test_missing_values_are_left_out():
         assert batch.estimates[k] == pytest.approx(full.estimates[k], rel=1e-5)
 
 
+def test_a_memory_mapped_array_is_read_in_pieces(tmp_path, monkeypatch):
+    """Its values are not checked before: a logarithm of zero is a missing value."""
+    monkeypatch.setattr(batch_module, "MAX_CHUNK_SETS", 8)
+    monkeypatch.setattr(batch_module, "MIN_CHUNK_SETS", 8)
+    Y = np.exp(np.log(np.tile(grow(), (3, 1))) + draw((18, 40), 0.05)).astype(np.float32)
+    missing = Y.copy()
+    Y[11, 3], missing[11, 3] = 0.0, np.nan
+    path = tmp_path / "curves.npy"
+    np.save(path, Y)
+    mapped = wf.fit_batch(LOGISTIC, T, np.load(path, mmap_mode="r"), noise="lognormal", bounds={"K": (1, 10)})
+    batch = wf.fit_batch(LOGISTIC, T, missing, noise="lognormal", bounds={"K": (1, 10)})
+    assert np.array_equal(mapped.estimates, batch.estimates)
+    assert mapped.success.mean() > 0.8
+
+
 LV = wf.problems.get("lotka-volterra")
 PREY = np.array([LV.simulate(M=48, noise=0.03, seed=seed).trajectories[0].values for seed in range(4)])
 TIMES = LV.simulate(M=48, noise=0.03, seed=0).trajectories[0].times
@@ -209,6 +244,9 @@ def test_sigma_in_any_shape_that_broadcasts(part):
     assert batch.status[2] is single.status
     assert single.goodness.portmanteau_p > 0.05
     # The test for autocorrelation draws noise; that of the size of the residuals does not.
+    again = batch[2]
+    assert again.log_likelihood == pytest.approx(single.log_likelihood, rel=1e-5)
+    assert again.estimate == pytest.approx(single.estimate, rel=1e-4)
     factor = 1.05 if single.goodness.p_value < 2 * single.goodness.portmanteau_p else 1.5
     assert 1 / factor < batch.p_value[2] / single.goodness.p_value < factor
 
@@ -385,6 +423,13 @@ def test_columns_in_another_order_are_matched_by_name():
     given = wf.fit_batch(LV.model, TIMES, PREY[:, :, ::-1], names=[predator, prey], bounds=LV.bounds, sigma=sigma)
     assert given.sigma[prey] == pytest.approx(0.1)
     assert given.sigma[predator] == pytest.approx(0.3)
+    noise = ["gaussian", "lognormal"]
+    exact = LV.simulate(M=48, noise=1e-9).trajectories[0].values
+    positive = np.stack([exact[:, 0] * np.exp(draw((2, 49), 0.05)), exact[:, 1] + draw((2, 49), 0.1, seed=1)], axis=-1)
+    mixed = wf.fit_batch(LV.model, TIMES, positive[:, :, ::-1], names=[predator, prey], noise=noise, bounds=LV.bounds)
+    data = wf.Dataset(TIMES, positive[1], names=[prey, predator], noise=noise[::-1])
+    single = wf.fit(LV.model, data, bounds=LV.bounds)
+    assert_like_single(mixed, 1, single)
 
 
 @pytest.mark.parametrize("place", [0, -1, (3,), np.int64(2)])
@@ -535,15 +580,22 @@ def test_datasets_of_very_different_sizes_do_not_disturb_each_other():
 
 
 def test_noise_that_the_engine_does_not_take_is_fitted_one_by_one():
-    """With a fixed parameter before the free one, whose estimates must not be mixed up."""
-    batch = wf.fit_batch(LOGISTIC, T, GROWTH[:2], noise="student", fixed={"K": 4.0})
+    """With a fixed parameter before the free ones, whose estimates must not be mixed up."""
+    model = wf.Model.from_text("N' = r*N*(1 - N/K) - c*N")
+    settings = {"noise": "student", "fixed": {"K": 4.0}, "bounds": {"r": (0.1, 3.0), "c": (0.0, 0.5)}}
+    batch = wf.fit_batch(model, T, GROWTH[:2], **settings)
     assert batch.fitted_singly == 2
     assert any("student" in note for note in batch.notes)
     assert "fitted one by one" in repr(batch)
-    single = wf.fit(LOGISTIC, wf.Dataset(T, GROWTH[0], noise="student"), fixed={"K": 4.0})
-    assert batch.estimate["r"][0] == pytest.approx(single.params["r"], rel=1e-6)
-    assert batch.standard_errors["r"][0] == pytest.approx(single.wald_errors[1], rel=1e-6)
+    settings.pop("noise")
+    single = wf.fit(model, wf.Dataset(T, GROWTH[0], noise="student"), **settings)
+    assert set(batch.parameters) == {"r", "c"}
+    for name in batch.parameters:
+        k = single.model.parameters.index(name)
+        assert batch.estimate[name][0] == pytest.approx(single.params[name], rel=1e-6)
+        assert batch.standard_errors[name][0] == pytest.approx(single.wald_errors[k], rel=1e-6, nan_ok=True)
     assert batch.status[0] is single.status
+    assert batch.log_likelihood[0] == pytest.approx(single.log_likelihood)
 
 
 def test_datasets_that_the_engine_does_not_settle_are_fitted_one_by_one(monkeypatch):
