@@ -10,7 +10,7 @@ ROWS = (
     (
         ("cli", "command line"),
         ("serve", "page in the browser"),
-        ("experiments", "Monte Carlo studies"),
+        ("experiments", "studies, many data sets"),
         ("files", "models, fits, SBML, PEtab"),
         ("problems", "systems with known truth"),
         ("report", "text, pictures, HTML"),
@@ -20,6 +20,7 @@ ROWS = (
         ("inference", "from a finished fit: intervals, bands, draws"),
     ),
     (("fitting", "prepare, climb the ladder of strategies, judge"),),
+    (("engine", "many fits side by side in the lanes of a core"),),
     (("diagnostics", "judges a fit: uncertainty, tests, warnings"), ("estimators", "one method for each file")),
     (
         ("results", "records: FitResult, Status, Trace"),

@@ -749,4 +749,6 @@ def compute_case(name: str) -> dict[str, Any]:
     if fit.population is not None:
         effects = fit.population.effects
         record["population"] = [[effect.mean, effect.spread] for effect in effects]
+    if fit.trace is not None and fit.trace.taken is not None:
+        record["strategy"] = fit.trace.taken.strategy
     return {**record, "warnings_1_2": list(fit.warnings), "notes_1_2": list(fit.notes)}

@@ -322,8 +322,9 @@ class BatchResult:
             for name in self.parameters:
                 low, middle, high = np.quantile(self.estimate[name][good], [0.05, 0.5, 0.95])
                 errors = self.standard_errors[name][good]
-                error = np.median(errors[np.isfinite(errors)]) if np.isfinite(errors).any() else np.nan
-                lines.append(f"  {name:<12} {middle:<11.5g} {low:.4g} to {high:.4g}; standard error {error:.2g}")
+                finite = errors[np.isfinite(errors)]  # a parameter at a bound has none
+                error = f"; standard error {np.median(finite):.2g}" if len(finite) else ""
+                lines.append(f"  {name:<12} {middle:<11.5g} {low:.4g} to {high:.4g}{error}")
         if self.fitted_singly:
             lines.append(f"{self.fitted_singly:,} of them were fitted one by one.")
         lines += self.notes
