@@ -180,6 +180,20 @@ def test_doses_and_initial_values():
         assert np.abs((batch.estimate[name] - value) / batch.standard_errors[name]).max() < 4
 
 
+@pytest.mark.xfail(reason="The error of the rule, up to 0.1 standard errors, is measured but not subtracted", strict=True)
+def test_few_samples_of_a_relaxation_oscillator_are_fitted_as_by_fit():
+    """The voltage of FitzHugh and Nagumo's neuron, one sample a unit of time."""
+    model = wf.Model.from_text("V' = c*(V - V**3/3 + R)\nR' = -(V - a + b*R)/c")
+    times = np.linspace(0, 20, 21)
+    truth = {"a": 0.2, "b": 0.2, "c": 3.0}
+    V = wf.simulate(model, truth, {"V": -1.0, "R": 1.0}, times).states[:, 0]
+    Y = V + draw((3, 21), 0.07)
+    bounds = {"a": (-1, 1), "b": (-1, 1), "c": (0.5, 10)}
+    batch = wf.fit_batch(model, times, Y, names=["V"], bounds=bounds)
+    for k in range(3):
+        assert_like_single(batch, k, wf.fit(model, wf.Dataset(times, Y[k], names=["V"]), bounds=bounds))
+
+
 def test_lognormal_noise_of_measured_and_of_hidden_states():
     Y = np.exp(np.log(grow()) + draw((6, 40), 0.1))
     batch = wf.fit_batch(LOGISTIC, T, Y, noise="lognormal")
