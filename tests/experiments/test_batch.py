@@ -180,7 +180,7 @@ def test_doses_and_initial_values():
         assert np.abs((batch.estimate[name] - value) / batch.standard_errors[name]).max() < 4
 
 
-@pytest.mark.xfail(reason="The error of the rule, up to 0.1 standard errors, is measured but not subtracted", strict=True)
+@pytest.mark.xfail(reason="The error of the rule, up to 0.1 standard errors, is not subtracted", strict=True)
 def test_few_samples_of_a_relaxation_oscillator_are_fitted_as_by_fit():
     """The voltage of FitzHugh and Nagumo's neuron, one sample a unit of time."""
     model = wf.Model.from_text("V' = c*(V - V**3/3 + R)\nR' = -(V - a + b*R)/c")
