@@ -383,9 +383,10 @@ def test_compiled_powers_agree_with_numpy(monkeypatch, level):
 
 
 @pytest.mark.parametrize("level", COMPILED[:1])
+@pytest.mark.parametrize("level", COMPILED)
 def test_compiled_powers_of_negative_bases_agree_with_numpy(monkeypatch, level):
     """`x^n` with a parameter n = 2 is defined for negative x, and so is `x^65`."""
-    values = np.array([(a, b) for a in (-1.5, -0.2) for b in (1.0, 2.0, -3.0)])
+    values = np.array([(a, b) for a in (-1.5, -0.2, -40.0) for b in (0.0, 1.0, 2.0, -3.0, 11.0, 0.5, 2.5)])
     got, expected = run_both(monkeypatch, level, [X**Y, X**65], values, 8, ("x", "y"))
     assert_close(got, expected)
 

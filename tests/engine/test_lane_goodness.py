@@ -125,6 +125,16 @@ def test_p_values_are_uniform_for_noise(sigma_known):
     assert 650 <= np.sum(p < 0.5) <= 850
 
 
+def test_p_values_of_short_series_have_their_size():
+    """Of 2000 right models with twelve samples and three unknowns, about 20 have a p-value below 1%."""
+    rng = np.random.default_rng(6)
+    is_measured = np.ones((12, 1), dtype=bool)
+    bases = np.repeat(draw_basis(rng, 1, is_measured, 3), 2000, axis=0)
+    e = draw_residuals(rng, bases, is_measured, 0.0)
+    p, _ = compute_p_values(e, np.tile(is_measured, (2000, 1, 1)), bases, np.full(2000, 9), False)
+    assert 5 <= np.sum(p < 0.01) <= 38
+
+
 def test_drawn_p_values_account_for_what_the_fit_absorbs():
     """The null distribution from many more draws of projected noise; χ² would give a quarter of the p-value."""
     rng = np.random.default_rng(5)
@@ -137,7 +147,7 @@ def test_drawn_p_values_account_for_what_the_fit_absorbs():
     Q = sum(30 * 32 / (30 - k) * rho**2 for k, rho in zip((1, 2, 3), products, strict=True))
     for level, low, high in ((0.01, 0.006, 0.016), (0.003, 0.001, 0.006), (5e-5, 2e-6, 3e-4)):
         e = noise[[np.argmin(np.abs(Q - np.quantile(Q, 1 - level)))], :, None]
-        p = compute_p_values(e, is_measured[None], basis, np.array([25]), False)[0]
+        p = compute_p_values(e, is_measured[None], basis, np.array([25]), False)[0][0]
         assert low < p < high
         assert run_autocorrelation_test((e[0],)).p_value < 0.5 * low
 

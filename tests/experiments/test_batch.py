@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import weakform as wf
 from weakform import DataError, FitError, Status
+from weakform.engine import lane_iteration, passes
 from weakform.experiments import batch as batch_module
 
 T = np.linspace(0, 6, 40)
@@ -135,6 +137,26 @@ def test_held_inputs_that_jump_between_samples(own):
     assert np.abs((batch.estimate["k"] - k) / batch.standard_errors["k"]).max() < 4
 
 
+def test_the_error_of_the_rule_is_the_same_whether_inputs_are_shared_or_own():
+    """A held input that jumps at every sample, on the coarsest mesh."""
+    model = wf.Model.from_text("x' = k*(u - x)\ny' = c*(x - y)", inputs=["u"])
+    times, k, c = np.linspace(0, 9, 19), 1.3, 0.7
+    levels = np.tile([1.0, 3.0, 0.5, 2.0, 4.0], 4)[:19]
+    states = [(0.2, 0.5)]
+    for u, h in zip(levels, np.diff(times), strict=False):
+        x, y = states[-1]
+        part = c * (x - u) / (c - k)
+        fast, slow = np.exp(-k * h), np.exp(-c * h)
+        states.append((u + (x - u) * fast, u + part * fast + (y - u - part) * slow))
+    Y = np.array(states) + draw((9, 19, 2), 0.05)
+    settings = {"bounds": {"k": (0.1, 10), "c": (0.1, 10)}}
+    shared = wf.fit_batch(model, times, Y, inputs={"u": (times, levels, "hold")}, **settings)
+    own = wf.fit_batch(model, times, Y, inputs={"u": (times, np.tile(levels, (9, 1)), "hold")}, **settings)
+    assert (shared.bias > 1e-9).all()
+    assert own.bias == pytest.approx(shared.bias, rel=1e-3)
+    assert own.estimates == pytest.approx(shared.estimates, rel=1e-4)
+
+
 def test_doses_and_initial_values():
     """A one-compartment model with absorption, two doses; the closed solution is a sum of exponentials."""
     model = wf.Model.from_text("A' = -ka*A\nC' = ka*A/V - ke*C\nA(0) = 0\nC(0) = 0")
@@ -156,6 +178,19 @@ def test_doses_and_initial_values():
         assert_like_single(batch, k, single)
     for name, value in zip(("ka", "ke", "V"), truth, strict=True):
         assert np.abs((batch.estimate[name] - value) / batch.standard_errors[name]).max() < 4
+
+
+def test_few_samples_of_a_relaxation_oscillator_are_fitted_as_by_fit():
+    """The voltage of FitzHugh and Nagumo's neuron, one sample a unit of time."""
+    model = wf.Model.from_text("V' = c*(V - V**3/3 + R)\nR' = -(V - a + b*R)/c")
+    times = np.linspace(0, 20, 21)
+    truth = {"a": 0.2, "b": 0.2, "c": 3.0}
+    V = wf.simulate(model, truth, {"V": -1.0, "R": 1.0}, times).states[:, 0]
+    Y = V + draw((3, 21), 0.07)
+    bounds = {"a": (-1, 1), "b": (-1, 1), "c": (0.5, 10)}
+    batch = wf.fit_batch(model, times, Y, names=["V"], bounds=bounds)
+    for k in range(3):
+        assert_like_single(batch, k, wf.fit(model, wf.Dataset(times, Y[k], names=["V"]), bounds=bounds))
 
 
 def test_lognormal_noise_of_measured_and_of_hidden_states():
@@ -184,6 +219,21 @@ def test_missing_values_are_left_out():
         assert batch.estimates[k] == pytest.approx(full.estimates[k], rel=1e-5)
 
 
+def test_a_memory_mapped_array_is_read_in_pieces(tmp_path, monkeypatch):
+    """Its values are not checked before: a logarithm of zero is a missing value."""
+    monkeypatch.setattr(batch_module, "MAX_CHUNK_SETS", 8)
+    monkeypatch.setattr(batch_module, "MIN_CHUNK_SETS", 8)
+    Y = np.exp(np.log(np.tile(grow(), (3, 1))) + draw((18, 40), 0.05)).astype(np.float32)
+    missing = Y.copy()
+    Y[11, 3], missing[11, 3] = 0.0, np.nan
+    path = tmp_path / "curves.npy"
+    np.save(path, Y)
+    mapped = wf.fit_batch(LOGISTIC, T, np.load(path, mmap_mode="r"), noise="lognormal", bounds={"K": (1, 10)})
+    batch = wf.fit_batch(LOGISTIC, T, missing, noise="lognormal", bounds={"K": (1, 10)})
+    assert np.array_equal(mapped.estimates, batch.estimates)
+    assert mapped.success.mean() > 0.8
+
+
 LV = wf.problems.get("lotka-volterra")
 PREY = np.array([LV.simulate(M=48, noise=0.03, seed=seed).trajectories[0].values for seed in range(4)])
 TIMES = LV.simulate(M=48, noise=0.03, seed=0).trajectories[0].times
@@ -207,6 +257,9 @@ def test_sigma_in_any_shape_that_broadcasts(part):
     assert batch.status[2] is single.status
     assert single.goodness.portmanteau_p > 0.05
     # The test for autocorrelation draws noise; that of the size of the residuals does not.
+    again = batch[2]
+    assert again.log_likelihood == pytest.approx(single.log_likelihood, rel=1e-5)
+    assert again.estimate == pytest.approx(single.estimate, rel=1e-4)
     factor = 1.05 if single.goodness.p_value < 2 * single.goodness.portmanteau_p else 1.5
     assert 1 / factor < batch.p_value[2] / single.goodness.p_value < factor
 
@@ -273,6 +326,80 @@ def test_tied_parameters():
     assert batch.estimates[1] == pytest.approx([single.params[name] for name in batch.parameters], rel=1e-4)
 
 
+def test_an_input_with_a_single_value_in_each_dataset():
+    """X' = k (u - x) with a constant u, however it is interpolated."""
+    model = wf.Model.from_text("x' = k*(u - x)", inputs=["u"])
+    u = np.array([[1.0], [2.0], [3.0]])
+    Y = u + (0.2 - u) * np.exp(-1.3 * T) + draw((3, 40), 0.02)
+    expected = wf.fit_batch(model, T, Y, inputs={"u": np.repeat(u, 40, axis=1)})
+    for how in ("hold", "linear"):
+        batch = wf.fit_batch(model, T, Y, inputs={"u": ([0.0], u, how)})
+        assert batch.fitted_singly == 0
+        assert batch.estimates == pytest.approx(expected.estimates, rel=1e-9)
+
+
+ENDS = np.cumsum(np.concatenate([[0], np.repeat([0.25, 0.5, 1.0, 2.0], [8, 6, 5, 4])]))
+FRAMES = (ENDS[:-1], ENDS[1:])
+MIDDLES = (ENDS[1:] + ENDS[:-1]) / 2
+
+
+def average(curve):
+    """Return averages of a function of time over `FRAMES`, by a very fine rule that ends before a jump at 2 or 6.5."""
+    fine = np.linspace(0, ENDS[-1], 400_001) * (1 - 1e-9)
+    total = np.concatenate([[0], np.cumsum((curve(fine)[1:] + curve(fine)[:-1]) / 2 * np.diff(fine))])
+    return np.diff(np.interp(ENDS, fine, total)) / np.diff(ENDS)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_averages_over_frames(known):
+    """Decay from an initial value that is a parameter or free: least squares with the integral in closed form."""
+    model = wf.Model.from_text("x' = -k*x" + ("\nx(0) = A" if known else ""))
+    width = FRAMES[1] - FRAMES[0]
+
+    def predict(k, A):
+        return A * (np.exp(-k * FRAMES[0]) - np.exp(-k * FRAMES[1])) / (k * width)
+
+    Y = predict(0.3, 5.0) + draw((3, len(width)), 0.02)
+    batch = wf.fit_batch(model, MIDDLES, Y, names=["x"], frames=FRAMES)
+    for n in range(3):
+        best = optimize.least_squares(lambda z, n=n: predict(*z) - Y[n], [0.3, 5.0], xtol=1e-14, ftol=1e-14)
+        sigma = np.sqrt(2 * best.cost / (len(width) - 2))
+        error = sigma * np.sqrt(np.linalg.inv(best.jac.T @ best.jac)[0, 0])
+        assert batch.status[n] is Status.CONVERGED
+        assert abs(batch.estimate["k"][n] - best.x[0]) < 1e-3 * error
+        assert batch.standard_errors["k"][n] == pytest.approx(error, rel=1e-3)
+        assert batch.sigmas[n, 0] == pytest.approx(sigma, rel=1e-3)
+
+
+def draw_driven(jump: float, v: float) -> np.ndarray:
+    """Return averages of x + v u for x' = u - 0.3 x from zero, with u = 1 before a jump and 0.2 after it."""
+
+    def curve(t):
+        x = np.where(t < jump, 1 - np.exp(-0.3 * t), 0.2 + (0.8 - np.exp(-0.3 * jump)) * np.exp(-0.3 * (t - jump)))
+        return x / 0.3 + v * np.where(t < jump, 1.0, 0.2)
+
+    return average(curve) + draw((4, len(MIDDLES)), 0.001)
+
+
+@pytest.mark.parametrize("jump", [2.0, 6.5])
+def test_averages_of_a_state_whose_input_jumps(jump):
+    """At the end of a frame, and inside one."""
+    model = wf.Model.from_text("x' = -k*x + u\nS = m*x\nx(0) = 0", inputs=["u"])
+    Y = draw_driven(jump, 0.0)
+    inputs = {"u": ([0.0, jump], [1.0, 0.2], "hold")}
+    batch = wf.fit_batch(model, MIDDLES, Y, names=["S"], frames=FRAMES, inputs=inputs)
+    assert np.abs((batch.estimate["k"] - 0.3) / batch.standard_errors["k"]).max() < 4
+    assert batch.sigmas == pytest.approx(np.full((4, 1), 0.001), rel=0.6)
+
+
+@pytest.mark.parametrize("jump", [2.0, 6.5])
+def test_averages_of_an_observable_whose_input_jumps(jump):
+    model = wf.Model.from_text("x' = -k*x + u\nS = x + v*u\nx(0) = 0", inputs=["u"])
+    inputs = {"u": ([0.0, jump], [1.0, 0.2], "hold")}
+    batch = wf.fit_batch(model, MIDDLES, draw_driven(jump, 0.5), names=["S"], frames=FRAMES, inputs=inputs)
+    assert batch.sigmas == pytest.approx(np.full((4, 1), 0.001), rel=0.6)
+
+
 # ---- Shapes ----
 
 
@@ -306,6 +433,13 @@ def test_columns_in_another_order_are_matched_by_name():
     given = wf.fit_batch(LV.model, TIMES, PREY[:, :, ::-1], names=[predator, prey], bounds=LV.bounds, sigma=sigma)
     assert given.sigma[prey] == pytest.approx(0.1)
     assert given.sigma[predator] == pytest.approx(0.3)
+    noise = ["gaussian", "lognormal"]
+    exact = LV.simulate(M=48, noise=1e-9).trajectories[0].values
+    positive = np.stack([exact[:, 0] * np.exp(draw((2, 49), 0.05)), exact[:, 1] + draw((2, 49), 0.1, seed=1)], axis=-1)
+    mixed = wf.fit_batch(LV.model, TIMES, positive[:, :, ::-1], names=[predator, prey], noise=noise, bounds=LV.bounds)
+    data = wf.Dataset(TIMES, positive[1], names=[prey, predator], noise=noise[::-1])
+    single = wf.fit(LV.model, data, bounds=LV.bounds)
+    assert_like_single(mixed, 1, single)
 
 
 @pytest.mark.parametrize("place", [0, -1, (3,), np.int64(2)])
@@ -452,21 +586,26 @@ def test_datasets_of_very_different_sizes_do_not_disturb_each_other():
 
 
 def test_noise_that_the_engine_does_not_take_is_fitted_one_by_one():
-    """With a fixed parameter before the free one, whose estimates must not be mixed up."""
-    batch = wf.fit_batch(LOGISTIC, T, GROWTH[:2], noise="student", fixed={"K": 4.0})
+    """With a fixed parameter before the free ones, whose estimates must not be mixed up."""
+    model = wf.Model.from_text("N' = r*N*(1 - N/K) - c*N")
+    settings = {"noise": "student", "fixed": {"K": 4.0}, "bounds": {"r": (0.1, 3.0), "c": (0.0, 0.5)}}
+    batch = wf.fit_batch(model, T, GROWTH[:2], **settings)
     assert batch.fitted_singly == 2
     assert any("student" in note for note in batch.notes)
     assert "fitted one by one" in repr(batch)
-    single = wf.fit(LOGISTIC, wf.Dataset(T, GROWTH[0], noise="student"), fixed={"K": 4.0})
-    assert batch.estimate["r"][0] == pytest.approx(single.params["r"], rel=1e-6)
-    assert batch.standard_errors["r"][0] == pytest.approx(single.wald_errors[1], rel=1e-6)
+    settings.pop("noise")
+    single = wf.fit(model, wf.Dataset(T, GROWTH[0], noise="student"), **settings)
+    assert set(batch.parameters) == {"r", "c"}
+    for name in batch.parameters:
+        k = single.model.parameters.index(name)
+        assert batch.estimate[name][0] == pytest.approx(single.params[name], rel=1e-6)
+        assert batch.standard_errors[name][0] == pytest.approx(single.wald_errors[k], rel=1e-6, nan_ok=True)
     assert batch.status[0] is single.status
+    assert batch.log_likelihood[0] == pytest.approx(single.log_likelihood)
 
 
 def test_datasets_that_the_engine_does_not_settle_are_fitted_one_by_one(monkeypatch):
     """All end at the limit of steps; only some of them are tried again."""
-    from weakform.engine import lane_iteration
-
     monkeypatch.setattr(lane_iteration, "POLICY", replace(lane_iteration.POLICY, max_steps=1))
     monkeypatch.setattr(batch_module, "MAX_SINGLE_FITS", 2)
     batch = wf.fit_batch(LOGISTIC, T, GROWTH, fixed={"K": 4.0})
@@ -476,7 +615,58 @@ def test_datasets_that_the_engine_does_not_settle_are_fitted_one_by_one(monkeypa
     assert set(batch.status[2:]) == {Status.ITERATIONS}
 
 
+def test_a_model_that_fit_refuses_gives_its_error():
+    model = wf.Model.from_text("x' = -k*x + if(t > s, c, 0)")
+    with pytest.raises(FitError, match="times of all events"):
+        wf.fit(model, wf.Dataset(T, GROWTH[0]))
+    with pytest.raises(FitError, match="times of all events"):
+        wf.fit_batch(model, T, GROWTH[:2])
+
+
+def test_an_interrupt_keeps_what_is_done(monkeypatch):
+    monkeypatch.setattr(batch_module, "MAX_CHUNK_SETS", 8)
+    monkeypatch.setattr(batch_module, "MIN_CHUNK_SETS", 8)
+    original, calls = batch_module.fit_chunk, []
+
+    def interrupt(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(batch_module, "fit_chunk", interrupt)
+    Y = np.tile(grow(), (5, 1)) + draw((30, 40), 0.05)
+    batch = wf.fit_batch(LOGISTIC, T, Y, workers=1)
+    done = np.array([status is not Status.INTERRUPTED for status in batch.status])
+    assert done.sum() == 16
+    assert np.isfinite(batch.estimates[done]).all()
+    assert np.isnan(batch.estimates[~done]).all()
+    assert any("14" in note for note in batch.notes)
+
+
 # ---- Reproducibility ----
+
+
+@pytest.mark.parametrize("name", ["lotka-volterra", "goodwin", "protein-transduction"])
+def test_numpy_leads_to_the_estimates_of_the_compiled_passes(monkeypatch, name):
+    problem = wf.problems.get(name)
+    data = [problem.simulate(M=64, noise=0.03, seed=seed) for seed in range(9)]
+    Y = np.array([d.trajectories[0].values for d in data])
+    arguments = (problem.model, data[0].trajectories[0].times, Y)
+    settings = {"names": list(problem.model.states), "noise": data[0].noise, "bounds": problem.bounds, "workers": 1}
+    compiled = wf.fit_batch(*arguments, **settings)
+    monkeypatch.setenv("WEAKFORM_LANES", "numpy")
+    passes.get_instruction_set.cache_clear()
+    try:
+        plain = wf.fit_batch(*arguments, **settings)
+    finally:
+        monkeypatch.undo()
+        passes.get_instruction_set.cache_clear()
+    assert np.array_equal(plain.status_code, compiled.status_code)
+    errors = np.sqrt(np.einsum("...ii->...i", compiled.covariance))
+    off = np.abs(plain.estimates - compiled.estimates) / errors
+    assert np.nanmax(off[compiled.success]) < 1e-5
+    assert compiled.success.sum() >= 3
 
 
 def test_the_same_seed_gives_the_same_result_with_any_number_of_workers(monkeypatch):

@@ -474,7 +474,7 @@ def validate_sigma(
     if array.ndim == 2 and array.shape == (D, D) and D > 1 and rows != D:
         return np.ones(D), None, _validate_covariance(array)
     if array.ndim == 2 or (array.ndim == 1 and D == 1 and array.size == rows > 1):
-        points = array.reshape(rows, -1) if array.size == rows * D else array
+        points = array.reshape(rows, -1) if array.ndim == 1 and array.size == rows * D else array
         if points.shape != (rows, D) or not (points[np.isfinite(points)] > 0).all():
             raise DataError(
                 f"sigma of the points must be positive and have the shape of the states, ({rows}, {D}); a covariance "

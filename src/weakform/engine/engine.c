@@ -259,7 +259,7 @@ static inline const idx *indices(const Plan *plan, int which) { return (const id
 
 /* The order of the tables of sizes and pointers; raised with each change, so that Python never uses an old library. */
 #if defined(DISPATCH)
-API idx engine_version(void) { return 2; }
+API idx engine_version(void) { return 3; }
 #endif
 
 /* The widest instruction set of this machine, of those that the library was compiled for: 2, 1 or 0. */

@@ -24,6 +24,10 @@ class _DrawPolicy:
     """P-value by moments up to which a rejection is certain."""
     below: float = 0.015
     """P-value by moments from which the model is not rejected."""
+    below_in_short_series: float = 0.06
+    """The same for short series, in whose tails the moments are rougher."""
+    short_series: int = 60
+    """Values of the shortest column below which a series is short."""
     draws: int = 3000
     """Draws of a lane."""
     min_beyond: int = 5
@@ -121,7 +125,8 @@ def _test_pattern(e: FloatArray, is_measured: BoolArray, absorbed: FloatArray) -
         if len(batch):
             p[batch] = _compute_by_moments(Q[batch], [absorbed[batch][:, rows, d] for d, rows, _ in columns], counts)
     shortest = min(len(rows) for _, rows, _ in columns)
-    drawn = at[(p[at] > POLICY.above) & (p[at] < POLICY.below)] if shortest < NULL_POLICY.long_series else at[:0]
+    below = POLICY.below_in_short_series if shortest < POLICY.short_series else POLICY.below
+    drawn = at[(p[at] > POLICY.above) & (p[at] < below)] if shortest < NULL_POLICY.long_series else at[:0]
     if len(drawn):
         rng = np.random.default_rng(0)
         noise = [rng.standard_normal((POLICY.draws, len(rows))) for _, rows, _ in columns]

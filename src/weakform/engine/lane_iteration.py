@@ -49,9 +49,9 @@ class _IterationPolicy:
     """Decrease over the predicted one, below which the damping is raised after a step that is kept."""
     good_ratio: float = 0.75
     """Decrease over the predicted one, above which the damping falls."""
-    floor_change: float = 5e-3
-    """Change of the sum of squares, in units of log-likelihood, of a step along the floor of a valley, as in
-    `collocation.gauss_helmert`."""
+    floor_change: float = 1e-4
+    """Change of the sum of squares, in units of log-likelihood, of a step along the floor of a valley. A search takes
+    the gain that it allows instead."""
     floor_share: float = 0.5
     """Smallest share of such a step: a short one may change little anywhere."""
     floor_steps: int = 4
@@ -377,7 +377,11 @@ class _Iteration:
             self.damping = np.where(accepted & is_poor, raised, self.damping)
             self.damping[accepted & is_good] /= POLICY.damping_decrease
             self.damping[self.damping < POLICY.min_damping] = 0.0
-            on_floor = accepted & (np.abs(closed - closed_trial) <= POLICY.floor_change) & (share >= POLICY.floor_share)
+            on_floor = (
+                accepted
+                & (np.abs(closed - closed_trial) <= max(POLICY.floor_change, gain))
+                & (share >= POLICY.floor_share)
+            )
             self.floor_steps = np.where(on_floor, self.floor_steps + 1, np.where(accepted, 0, self.floor_steps))
             last |= (self.floor_steps >= POLICY.floor_steps) & self.sigma_settled & ~self.has_open_defects(new)
             self.share[accepted] = np.minimum(POLICY.share_increase * self.share[accepted], 1.0)

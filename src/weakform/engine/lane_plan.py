@@ -149,7 +149,8 @@ class LaneMesh:
     kind : ndarray of int, (N - 1,), or None
         The jump between the two nodes of an interval, -1 for an interval of time; None if there is no jump.
     entries : ndarray of int, (entries, 3)
-        Node, sample, and 1 if it is the last node of the sample, in the order of nodes and samples.
+        Node, sample, and flags, in the order of nodes and samples: 1 if it is the last entry of the sample, plus 2 if
+        inputs count as just before they jump there.
     entry_weights : ndarray, (entries,)
         The measured value of a sample is the sum of the observable at its nodes, with these weights.
     samples : int
@@ -381,7 +382,7 @@ def build_lane_mesh(
         times = np.sort(np.concatenate([times, middles[np.diff(times) > 0]]))
     if frames is None:
         return place_samples(problem, times)
-    return LaneMesh(times, _find_jumps(problem, times), *_weigh_frames(times, frames), samples=len(frames))
+    return LaneMesh(times, _find_jumps(problem, times), *_weigh_frames(times, frames, inputs), samples=len(frames))
 
 
 def place_samples(problem: HiddenStateProblem, times: FloatArray) -> LaneMesh:
@@ -421,14 +422,16 @@ def _subdivide_frames(problem: HiddenStateProblem, frames: FloatArray, inputs: I
     return problem.with_jump_nodes(np.append(np.concatenate(parts), times[-1]), 0)
 
 
-def _weigh_frames(times: FloatArray, frames: FloatArray) -> tuple[IntArray, FloatArray]:
+def _weigh_frames(times: FloatArray, frames: FloatArray, inputs: Inputs | None) -> tuple[IntArray, FloatArray]:
     """Return the entries and weights of a mesh whose samples are averages over frames, by Simpson's rule.
 
     Between two ends of frames, or jumps, the mesh has an even number of equal intervals. A frame takes the later of two
-    nodes at the time at which it begins, and the earlier one where it ends.
+    nodes at the time at which it begins, and the earlier one where it ends. Where an input jumps, what ends there has
+    its value before the jump, and what begins there the value after it.
     """
+    jumps = np.zeros(0) if inputs is None else inputs.jump_times
     h = np.diff(times)
-    weights: dict[tuple[int, int], float] = {}
+    weights: dict[tuple[int, int, bool], float] = {}
     for sample, (begin, end) in enumerate(frames):
         first = int(np.searchsorted(times, begin, side="right")) - 1
         last = int(np.searchsorted(times, end, side="left"))
@@ -438,10 +441,12 @@ def _weigh_frames(times: FloatArray, frames: FloatArray) -> tuple[IntArray, Floa
                 node += 1
                 continue
             for offset, factor in ((0, 1.0), (1, 4.0), (2, 1.0)):
-                key = (node + offset, sample)
+                is_before = offset == 2 and bool((times[node + 2] == jumps).any())
+                key = (node + offset, sample, is_before)
                 weights[key] = weights.get(key, 0.0) + factor * h[node] / (3 * (end - begin))
             node += 2
     keys = sorted(weights)
-    last_node = {sample: node for node, sample in keys}
-    entries = np.array([(node, sample, last_node[sample] == node) for node, sample in keys], dtype=np.int64)
+    last_key = {key[1]: key for key in keys}
+    rows = [(key[0], key[1], (last_key[key[1]] == key) + 2 * key[2]) for key in keys]
+    entries = np.array(rows, dtype=np.int64)
     return entries, np.array([weights[key] for key in keys])

@@ -56,6 +56,8 @@ class LaneVerdict:
         Largest error of the rule, in σ: of an interval if every state is measured, or else at a sample.
     status : ndarray of int, (lanes,)
         Positions in `STATUSES`.
+    correction : ndarray, (lanes, F)
+        The shift of the parameters, on the scale of the iteration, that removes the error of the rule to first order.
     """
 
     covariance: FloatArray
@@ -63,6 +65,7 @@ class LaneVerdict:
     bias: FloatArray
     error: FloatArray
     status: IntArray
+    correction: FloatArray
 
 
 def judge_lanes(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> LaneVerdict:
@@ -97,7 +100,8 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
     shifted = passes.linearise(residuals=changed)
     passes.offset = own_offset
     sigma = solution.sigma
-    shift = np.abs(np.einsum("lij,lj->li", inverse, shifted.g - plain.g)) / np.sqrt(np.einsum("lii->li", inverse))
+    moves = np.einsum("lij,lj->li", np.where(np.isfinite(inverse), inverse, 0.0), shifted.g - plain.g)
+    shift = np.abs(moves) / np.sqrt(np.einsum("lii->li", inverse))
     bias = np.nanmax(np.where(held[:, Q:], 0.0, shift[:, Q:]), axis=1, initial=0.0)
     bias = np.where(find_finite(shifted.g) & np.isfinite(bias), bias, np.inf)
     scaled = from_groups(residuals, lanes) / sigma[:, None]
@@ -145,7 +149,7 @@ def _judge(passes: LanePasses, problem: LaneProblem, solution: LaneSolution) -> 
         is_misstated=is_rounded | is_sigma_wrong,
     )
     covariance = np.where(at_bound[:, :, None] | at_bound[:, None, :], np.nan, covariance)
-    return LaneVerdict(covariance, p_value, bias, error, status)
+    return LaneVerdict(covariance, p_value, bias, error, status=status, correction=moves[:, Q:])
 
 
 def invert_information(H: FloatArray, held: BoolArray) -> tuple[FloatArray, FloatArray]:

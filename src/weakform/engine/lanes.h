@@ -86,7 +86,7 @@ static void NAME(solve)(idx D, idx columns, double *M, double *b)
 
 /* Scratch memory of a call, in one block. */
 typedef struct {
-    double *R, *Rh, *nodes, *before, *middle, *mid_x, *M, *c, *Y, *Y_new, *s, *s_new, *h, *v, *vs, *block, *jump, *state[7], *memory;
+    double *R, *Rh, *nodes, *before, *middle, *mid_x, *M, *c, *Y, *Y_new, *s, *s_new, *h, *h_before, *v, *vs, *block, *jump, *state[7], *memory;
 } NAME(Scratch);
 
 static int NAME(allocate)(const Plan *plan, NAME(Scratch) * w)
@@ -95,11 +95,11 @@ static int NAME(allocate)(const Plan *plan, NAME(Scratch) * w)
     const idx size[] = {
         (plan->f.registers > plan->values.registers ? plan->f.registers : plan->values.registers) * TILE,
         plan->h.registers * TILE, (T + 1) * no * W, (T + 1) * no * W, T * no * W, T * D * W, D * D * W, D * W,
-        D * n * W, D * n * W, D * W, D * W, (T * plan->h.outputs + 1) * W, K * (n + 1) * W, K * 2 * W,
+        D * n * W, D * n * W, D * W, D * W, (T * plan->h.outputs + 1) * W, (T * plan->h.outputs + 1) * W, K * (n + 1) * W, K * 2 * W,
         D * (D + plan->F + 1) * W, plan->s[S_JUMP_REGISTERS] * TILE, T * D * W, T * D * W, T * D * W, T * D * W, T * D * W,
         T * D * W, T * D * W};
     double **place[] = {&w->R, &w->Rh, &w->nodes, &w->before, &w->middle, &w->mid_x, &w->M, &w->c, &w->Y, &w->Y_new,
-                        &w->s, &w->s_new, &w->h, &w->v, &w->vs, &w->block, &w->jump, w->state, w->state + 1,
+                        &w->s, &w->s_new, &w->h, &w->h_before, &w->v, &w->vs, &w->block, &w->jump, w->state, w->state + 1,
                         w->state + 2, w->state + 3, w->state + 4, w->state + 5, w->state + 6};
     enum { COUNT = sizeof size / sizeof *size };
     idx total = 8;
@@ -316,12 +316,16 @@ static void NAME(linearise_group)(const Plan *plan, idx group, NAME(Scratch) * w
         NAME(run_at)(plan, &plan->f, count, middle_times, w->mid_x, centre + a * input_width, w->R);
         NAME(read_outputs)(&plan->f, count, w->R, w->middle);
         const idx *here = entry;
-        int sampled = 0;
+        int sampled = 0, before_sampled = 0;
         while (here < entry_end && here[0] < a + count)
-            sampled = 1, here += 3;
+            sampled = 1, before_sampled |= here[2] & 2, here += 3;
         if (sampled && nh) {
             NAME(run_at)(plan, &plan->h, count, times + a, x + a * D * W, after + a * input_width, w->Rh);
             NAME(read_outputs)(&plan->h, count, w->Rh, w->h);
+            if (has_before && before_sampled) {
+                NAME(run_at)(plan, &plan->h, count, times + a, x + a * D * W, left_limit + a * input_width, w->Rh);
+                NAME(read_outputs)(&plan->h, count, w->Rh, w->h_before);
+            }
         }
         for (idx j = 0; j < count; j++) {
             const idx node = a + j;
@@ -365,7 +369,8 @@ static void NAME(linearise_group)(const Plan *plan, idx group, NAME(Scratch) * w
             }
             /* Samples: values are averages over one or more nodes. */
             for (; entry < entry_end && entry[0] == node; entry += 3, entry_weight++) {
-                const double q = *entry_weight, *out = w->h + j * nh * W;
+                const double *observed = has_before && entry[2] & 2 ? w->h_before : w->h;
+                const double q = *entry_weight, *out = observed + j * nh * W;
                 for (idx k = 0; k < K; k++)
                     LANES w->vs[k * W + l] += q * out[k * W + l];
                 const double *by_state = out + K * W;
@@ -382,7 +387,7 @@ static void NAME(linearise_group)(const Plan *plan, idx group, NAME(Scratch) * w
                     double *vk = w->v + k * (n + 1) * W;
                     LANES vk[(Q + f) * W + l] += q * by_parameter[z * W + l] * chain[f * W + l];
                 }
-                if (entry[2]) { /* the last node of the sample */
+                if (entry[2] & 1) { /* the last node of the sample */
                     NAME(add_sample)(plan, group, entry[1], w->vs, w->v);
                     memset(w->v, 0, sizeof(double) * K * (n + 1) * W);
                     memset(w->vs, 0, sizeof(double) * K * W);

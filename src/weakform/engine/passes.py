@@ -41,7 +41,7 @@ from .lane_plan import SUBSTEPS, LaneInputs, LaneMesh, LaneModel
 
 LANES_PER_GROUP = 8
 """Lanes of a group in the compiled passes: one AVX-512 register of doubles, two of AVX2, four of SSE2 and NEON."""
-ENGINE_VERSION = 2
+ENGINE_VERSION = 3
 """What `engine_version` of the compiled library must return: the order of its tables is the one of this module."""
 INSTRUCTION_SETS = ("avx512", "avx2", "base")
 """Instruction sets for which the passes may be compiled, the widest first; `base` runs on every processor."""
@@ -467,6 +467,7 @@ class LanePasses:
         middle = self._run(model.f, middle_x, middle_times, 2)[1:]
         chain = _flatten(self.chain)
         observed = self._run(model.h, x, mesh.times, 1)
+        observed_before = observed if self._inputs[0] is None else self._run(model.h, x, mesh.times, 0)
         Y, s = _flatten(self.Y0), _flatten(self.gap)
         defects, growth = np.zeros((D, L)), np.zeros(L)
         steps = np.zeros((N - 1, D, D + F + 1, L))
@@ -510,8 +511,8 @@ class LanePasses:
                 if Q:
                     growth = np.fmax(growth, np.abs(Y[:, :Q]).max(axis=(0, 1)))
             while entry < len(mesh.entries) and mesh.entries[entry, 0] == node:
-                _, sample, last = mesh.entries[entry]
-                q, out = mesh.entry_weights[entry], observed[node]
+                _, sample, flags = mesh.entries[entry]
+                q, out = mesh.entry_weights[entry], (observed_before if flags & 2 else observed)[node]
                 nA_h = len(model.h_by_state)
                 by_x, by_p = np.zeros((K * D, L)), np.zeros((K * F, L))
                 by_x[model.h_by_state], by_p[model.h_by_parameter] = out[K : K + nA_h], out[K + nA_h :]
@@ -520,7 +521,7 @@ class LanePasses:
                 row[:, Q:n] += q * by_p.reshape(K, F, L) * chain
                 row[:, n] += q * np.einsum("kdl,dl->kl", by_x.reshape(K, D, L), s)
                 entry += 1
-                if not last:
+                if not flags & 1:
                     continue
                 is_log = model.log_noise.astype(bool)
                 if floor is not None:

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -213,6 +213,8 @@ def fit_batch(
             singly = singly[: 0 if interrupted or source.frames is not None else limit]
         fits = _SingleFits(model, source, settings, free_names, scheduler)
         interrupted = fits.run(progress, singly) or interrupted
+        if obstacle and not interrupted and (result.status == STATUSES.index(Status.EMPTY)).all():
+            fits.raise_refusal(0)  # the model is refused, not a dataset
     if interrupted:
         missing = int(np.sum(result.status == STATUSES.index(Status.INTERRUPTED)))
         resume = "" if checkpoint is None else " The same call continues from the checkpoint."
@@ -756,21 +758,29 @@ def _fit_chunks(
             own = ChunkInputs(_OwnInputs(shared, source.select_inputs(chunk), plan.model.inputs), is_shared=False)
         return _read_chunk(source, chunk, own)
 
+    # An interrupt may come at any moment: what a thread has finished is here until it is copied.
+    finished: dict[int, ChunkResult] = {}
+
     def work(chunk: slice) -> tuple[slice, ChunkResult]:
         """Fit one chunk."""
-        return chunk, fit_chunk(plan, read(chunk))
+        finished[chunk.start] = part = fit_chunk(plan, read(chunk))
+        return chunk, part
 
+    parts = (
+        _run(work, chunks, cores)
+        if scheduler is None
+        else _run_on_cluster(plan, read, chunks, scheduler, progress.notes)
+    )
     try:
-        parts = (
-            _run(work, chunks, cores)
-            if scheduler is None
-            else _run_on_cluster(plan, read, chunks, scheduler, progress.notes)
-        )
         for chunk, part in parts:
             progress.keep(np.arange(chunk.start, chunk.stop), part)
+            finished.pop(chunk.start, None)
             bar.update()
     except KeyboardInterrupt:
-        progress.mark_interrupted()  # an interrupt may come while a result is copied
+        parts.close()  # waits for the threads
+        for first, part in finished.items():
+            progress.keep(np.arange(first, first + len(part.status)), part)
+        progress.mark_interrupted()
         return True
     finally:
         progress.write()  # after an error as well
@@ -780,24 +790,17 @@ def _fit_chunks(
 
 def _run(
     work: Callable[[slice], tuple[slice, ChunkResult]], chunks: list[slice], cores: int
-) -> Iterator[tuple[slice, ChunkResult]]:
+) -> Generator[tuple[slice, ChunkResult]]:
     """Run the work on all chunks, in threads if there are several cores."""
     if cores == 1:
         yield from map(work, chunks)
         return
     with ThreadPoolExecutor(cores) as pool:
         futures = [pool.submit(work, chunk) for chunk in chunks]
-        waiting = set(futures)
         try:
             for future in as_completed(futures):
-                waiting.discard(future)
                 yield future.result()
-        except KeyboardInterrupt:
-            # A chunk takes a second or so, and those that have begun cannot be stopped: their results are kept.
-            running = [future for future in waiting if not future.cancel()]
-            yield from (future.result() for future in running if future.exception() is None)
-            raise
-        except BaseException:
+        except BaseException:  # also when the generator is closed; chunks that have begun are waited for
             for future in futures:
                 future.cancel()
             raise
@@ -809,7 +812,7 @@ def _run_on_cluster(
     chunks: list[slice],
     scheduler: str,
     notes: list[str],
-) -> Iterator[tuple[slice, ChunkResult]]:
+) -> Generator[tuple[slice, ChunkResult]]:
     """Fit all chunks on the workers of a Dask scheduler; those that they lose are fitted here.
 
     Only this process reads the data, so the workers need no common disk.
@@ -934,6 +937,10 @@ class _SingleFits:
             progress.write()
             bar.close()
         return False
+
+    def raise_refusal(self, number: int) -> None:
+        """Fit one dataset again, and let the error pass that refuses it."""
+        _fit_one(self.model, self.source, number, self.settings, self.names, None)
 
     def _iterate(self, chosen: IntArray) -> Iterator[tuple[int, FitResult | None]]:
         """Yield the number and the result of each dataset, None if its fit was refused."""
