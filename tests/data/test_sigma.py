@@ -1,9 +1,11 @@
 """Standard errors of single points, and noise that is correlated between states."""
 
 import numpy as np
+import pytest
 
 import weakform as wf
 from support import LV
+from weakform.support.errors import DataError
 
 
 def test_sigma_of_points_weights_them():
@@ -37,3 +39,9 @@ def test_covariance_of_correlated_noise_reduces_errors():
     assert (np.abs(fit.estimate - LV.parameters) < 4 * fit.errors).all()
     assert fit.goodness.chi_square_p > 1e-3
     assert (fit.trajectory(kind="delta").upper >= fit.trajectory(kind="delta").lower).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 1), (4, 1), (3, 2), (4, 3)])
+def test_standard_errors_of_points_must_have_the_shape_of_the_states(shape):
+    with pytest.raises(DataError, match=r"shape of the states, \(4, 2\).* received shape"):
+        wf.Dataset(np.arange(4.0), np.arange(8.0).reshape(4, 2), sigma=np.ones(shape))

@@ -177,3 +177,19 @@ def test_freedoms_of_hidden_states_are_searched_near_the_fit(monkeypatch):
         assert np.abs(np.log(near / best.estimate)).max() < 1
         assert np.abs(np.log(beginning / fitted)).max() < 1
         assert np.ptp(beginning / fitted) > 0
+
+
+@pytest.mark.parametrize(("estimate", "is_searched"), [(50.0, False), (1.0, False), (1e-3, True)])
+def test_freedoms_are_searched_only_if_a_standard_error_is_far_above_its_estimate(monkeypatch, estimate, is_searched):
+    """The standard errors are one, 2% to 1000 times the estimates; nothing else hints at a freedom."""
+    p = np.array([estimate, 10.0])
+    task = SimpleNamespace(
+        free=np.full(2, True), scale=SimpleNamespace(to_natural=lambda p: p), problem=SimpleNamespace(data=None)
+    )
+    best = SimpleNamespace(refined=SimpleNamespace(information=np.eye(2)), estimate=p)
+    matched = SimpleNamespace(complete=True, data=None)
+    monkeypatch.setattr(practical_identifiability, "match", lambda data, model: matched)
+    monkeypatch.setattr(practical_identifiability, "FullyMeasuredExperiment", lambda *arguments: None)
+    monkeypatch.setattr(practical_identifiability, "find_freedoms", lambda experiment, points: points)
+    points = practical_identifiability.find_unidentifiable_directions(SimpleNamespace(model=None), task, best, False)
+    assert bool(points) is is_searched

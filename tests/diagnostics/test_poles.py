@@ -25,6 +25,7 @@ def find_crossed_poles(text, states, p, fixed=()):
         ("x' = -V*x/(K + x)", (0.0, 1.0), "where K + x is zero"),  # no pole at this K, but at every other one
         ("x' = -V*x/(K + x)", (0.5, 1.0), ""),
         ("x' = V/x^2", (1.0,), "where x is zero"),
+        ("x' = 1/(K*t + x)", (0.1,), "is zero"),  # the denominator has every symbol of the model
         ("x' = V*x^2", (1.0,), ""),
         ("x' = V/(1 + x^2)", (1.0,), ""),
     ],

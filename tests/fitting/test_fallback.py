@@ -1,6 +1,7 @@
 """A fit runs the ladder of strategies, reports the best attempt, and keeps a trace of why."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ import pytest
 import weakform as wf
 from weakform.cli.main import main
 from weakform.estimators import wls
-from weakform.fitting import multistart
+from weakform.fitting import fallback, multistart, strategies
 from weakform.report.html_report import build_page
 from weakform.results.trace import DECISIONS, Trace, TraceStep
+from weakform.support.errors import UndefinedError
 
 
 def short_lorenz(seed):
@@ -159,3 +161,25 @@ def test_verbose_command_prints_the_trace(tmp_path, capsys):
     assert "How this fit was found:\nstrategy" in capsys.readouterr().out
     assert main(words) == 0
     assert "How this fit was found" not in capsys.readouterr().out
+
+
+def test_later_strategies_know_that_the_model_is_undefined_and_the_first_reason_is_raised(monkeypatch):
+    seen = []
+
+    def decide(context):
+        seen.append(context.refusal)
+        return strategies.Decision(True, "")
+
+    def make_strategy(error):
+        def run(context):
+            raise error
+            yield
+
+        return strategies.Strategy(str(error), "", "", decide, run)
+
+    errors = [UndefinedError("the chosen method"), UndefinedError("the fallback"), wf.FitError("the last one")]
+    monkeypatch.setattr(fallback, "get_ladder", lambda estimator: tuple(map(make_strategy, errors)))
+    prepared = SimpleNamespace(estimator=wls.ESTIMATOR)
+    with pytest.raises(UndefinedError, match="the chosen method"):
+        fallback.run_ladder(None, None, prepared, None, 0)
+    assert seen == [None, errors[0], errors[0]]

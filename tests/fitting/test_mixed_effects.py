@@ -7,7 +7,7 @@ import pytest
 import weakform as wf
 from populations import MODEL, SPREAD, TRUTH, population
 from support import EXAMPLES
-from weakform.fitting.mixed_effects import fit_mixed_effects
+from weakform.fitting.mixed_effects import _estimate_population, fit_mixed_effects
 from weakform.support.errors import FitError
 from weakform.support.progress import Watch
 
@@ -169,3 +169,12 @@ def test_population_is_returned_if_time_ends_before_or_after_the_first_round(cal
     assert result.population.rounds == calls - 1
     assert not result.population.converged
     assert 0 < result.population.effects[0].mean < np.inf
+
+
+def test_a_spread_that_does_not_change_the_likelihood_has_an_infinite_error():
+    """Any spread that the search allows is lost in the rounding of the subjects' variances, which are one."""
+    b = np.array([[1.0], [2.0], [3.0], [6.0]])
+    estimate = _estimate_population(b, np.ones((4, 1, 1)), np.array([1e-10]), np.array([1e-10]))
+    assert estimate.mean == pytest.approx([3.0])
+    assert estimate.mean_error == pytest.approx([0.5])
+    assert np.isinf(estimate.log_spread_error).all()

@@ -1,5 +1,7 @@
 """Designs: predicted errors agree with simulated ones and the Cramér–Rao bound; invalid requests are refused."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import weakform as wf
 from support import EXAMPLES
 from weakform.cli.main import main
 from weakform.forward.cramer_rao import compute_cramer_rao_bound
+from weakform.inference.design_from_fit import build_windows
 from weakform.support.errors import FitError
 
 MODEL = wf.Model.from_text("S' = -Vmax*S/(Km + S)")
@@ -178,3 +181,10 @@ def test_command_line_refuses_a_picture_of_an_unknown_kind(tmp_path, capsys):
         == 2
     )
     assert "cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("count", "samples"), [(0, 10), (8, 0)])
+def test_windows_need_at_least_one_window_and_one_sample(count, samples):
+    fit = SimpleNamespace(data=SimpleNamespace(trajectories=[SimpleNamespace(times=np.arange(5.0))]))
+    with pytest.raises(FitError, match=f"At least one window and one sample .* received {count} and {samples}"):
+        build_windows(fit, 0, count, samples)

@@ -10,7 +10,8 @@ import edges
 import weakform as wf
 from support import DECAYED, DRAWS, EXAMPLES, GROWTH, LOGISTIC, LV, TIMES, fitted
 from weakform.forward.solver import simulate
-from weakform.inference.profiles import _ProfilePoints
+from weakform.inference.profile_walk import Bracket
+from weakform.inference.profiles import _ProfilePoints, _ProfileSide
 from weakform.inference.refits import prepare_refits
 from weakform.report.verdict_text import judge_fit
 from weakform.support.errors import FitError
@@ -347,3 +348,17 @@ def test_misfit_of_a_refit_by_output_error_counts_the_prior_once():
     squares = np.sum((y - decay * (y @ decay) / (decay @ decay)) ** 2) / 0.05**2
     assert solution.misfit == pytest.approx(squares, rel=1e-4)
     assert refit.compute_misfit(solution) == pytest.approx(squares + 4.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("shift", [0.0, -11.0, -30.0])
+@pytest.mark.parametrize(("inner", "is_narrow"), [(9.9, True), (2.0, False)])
+def test_a_profile_is_followed_closer_to_its_end_until_the_bracket_is_short(shift, inner, is_narrow):
+    """The root is steep: 0 at the inner value and 2, the quantile, at the outer one, 10 beyond the estimate.
+
+    Only lengths count, wherever zero is.
+    """
+    best = SimpleNamespace(p=np.array([shift]), misfit=0.0)
+    refit = SimpleNamespace(best=best, compute_misfit=lambda solution: solution.misfit)
+    points = _ProfilePoints(SimpleNamespace(estimate=best.p), refit, 0, 1.0, z=2.0, solutions=[])
+    bracket = Bracket((inner + shift, 0.0), (10.0 + shift, 2.0))
+    assert _ProfileSide(points, 1.0, best)._is_narrow(bracket) is is_narrow

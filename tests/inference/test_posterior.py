@@ -1,5 +1,7 @@
 """Draws agree with the posterior by quadrature; missing posteriors and chains that have not mixed are reported."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -217,3 +219,50 @@ def test_noise_free_data_have_no_posterior(sigma):
     assert fit.converged
     with pytest.raises(FitError, match="Noise-free data have no posterior"):
         fit.sample()
+
+
+@pytest.mark.parametrize(("p", "is_inside"), [(0.9, False), (1.0, True), (2.0, True), (3.0, True), (3.1, False)])
+def test_density_is_zero_only_beyond_the_bounds(p, is_inside):
+    density = PosteriorDensity.__new__(PosteriorDensity)
+    density.fit, density.prior, density.F = SimpleNamespace(sigma_estimated=False), None, 1
+    density.low, density.high, density.Q = np.array([1.0]), np.array([3.0]), np.ones((1, 1))
+    density.group, density.counts, density.within = np.zeros((1, 1), dtype=int), np.ones(1), np.zeros(1)
+    point = density._evaluate_density(np.array([p]), np.array([0.5]), np.array([[2.0]]))
+    # Half the square of the residual, and the logarithm of the derivative, which converts the density.
+    assert point.log == (pytest.approx(-0.5 * 0.5**2 - np.log(2.0)) if is_inside else -np.inf)
+
+
+@pytest.mark.parametrize("width", [1e-3, 2.0, 500.0])
+def test_two_bounds_count_as_a_residual_with_the_variance_of_a_uniform_distribution(width):
+    """The standard deviation is the width over √12, so that the middle is at 0 and the bounds are at ±√3."""
+    density = PosteriorDensity.__new__(PosteriorDensity)
+    density.prior, density.meshed = None, SimpleNamespace(expand_jacobian=lambda moving: np.empty((0, 2)))
+    density.low, density.high = np.array([-np.inf, 4.0]), np.array([np.inf, 4.0 + width])
+    density.narrow = np.array([1])
+    moving = SimpleNamespace(residuals=np.empty((0, 1)))
+    for value, expected in ((4.0, -np.sqrt(3)), (4.0 + width / 2, 0.0), (4.0 + width, np.sqrt(3))):
+        r, J = density._stack_residuals(np.array([7.0, value]), moving)
+        assert r == pytest.approx([expected], rel=1e-9, abs=1e-9)
+        assert pytest.approx(np.array([[0.0, 2 * np.sqrt(3) / width]])) == J
+
+
+@pytest.mark.parametrize(
+    ("own", "group", "counts"),
+    [(False, [[0, 1]] * 3, [3, 2]), (True, [[0, 1], [2, 3], [2, 3]], [1, 0, 2, 2])],
+    ids=["shared", "own"],
+)
+def test_each_column_has_one_noise_level_or_one_in_each_trajectory(own, group, counts):
+    """Two columns have a sample in the first trajectory, whose second value is missing, and two in the second."""
+    layout = SimpleNamespace(
+        weight=np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 1.0]]),
+        trajectory=np.array([0, 0, 1, 1, 1]),
+        sampled=np.array([1, 3, 4]),
+    )
+    plain = SimpleNamespace(within=None, repeats=None)
+    density = PosteriorDensity.__new__(PosteriorDensity)
+    density.fit = SimpleNamespace(data=SimpleNamespace(D=2, own_noise=own, trajectories=[plain, plain]))
+    density.meshed, density.T = SimpleNamespace(relaxed=SimpleNamespace(layout=layout)), 2
+    density._assign_noise_levels()
+    assert density.group.tolist() == group
+    assert density.counts.tolist() == counts
+    assert not density.within.any()
