@@ -158,13 +158,3 @@ def test_compare_says_which_fits_have_priors():
         "without": wf.fit(THETA, d, bounds=BOUNDS),
     }
     assert "The fit of with is at the maximum of the posterior" in wf.compare(fits).sentence
-
-
-def test_criteria_count_repeated_measurements_one_by_one():
-    t = np.linspace(0, 10, 30)
-    u = wf.simulate(THETA, {"K": 2.0, "r": 0.9, "theta": 1.0}, [0.1], t).states[:, 0]
-    values = u[:, None] + 0.02 * np.random.default_rng(0).standard_normal((30, 2))
-    fit = wf.fit(THETA, wf.Dataset(np.repeat(t, 2), values.ravel(), names=["N"]), bounds=BOUNDS)
-    r = values - fit.denoised[0]
-    direct = -0.5 * 60 * (np.log(2 * np.pi * np.mean(r**2)) + 1)
-    assert compute_max_log_likelihood(fit) == pytest.approx(direct, abs=1e-6)
