@@ -1,11 +1,13 @@
 """Accuracy metrics: those of the paper against a known truth, and R²."""
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
 import weakform as wf
 from support import LINEAR, LOGISTIC, decay, growth
-from weakform.analysis.accuracy_metrics import compute_r_squared
+from weakform.analysis.accuracy_metrics import arrange_residuals_by_column, compute_r_squared
 from weakform.forward.solver import simulate
 from weakform.support.errors import FitError
 
@@ -49,3 +51,10 @@ def test_r_squared_leaves_out_missing_values():
     values = np.array([[1.0], [2.0], [np.nan], [3.0]])
     assert compute_r_squared(values, np.array([[1.0], [2.0], [9.0], [3.0]]))[0] == 1.0
     assert compute_r_squared(values, np.full((4, 1), 2.0))[0] == 0.0
+
+
+def test_residuals_are_plotted_against_quantiles_at_equally_spaced_probabilities():
+    """Hazen's positions of 60 values are the probabilities 1/120, 3/120, ..., 119/120."""
+    (column,) = arrange_residuals_by_column(wf.fit(LINEAR, decay(7, n=60)))
+    probabilities = [NormalDist().cdf(x) for x in column.expected]
+    assert probabilities == pytest.approx(np.linspace(1 / 120, 119 / 120, 60))

@@ -7,7 +7,7 @@ import pytest
 
 import weakform as wf
 from support import mesh_of
-from weakform.collocation.gauss_helmert import IterationSettings, solve_gauss_helmert
+from weakform.collocation.gauss_helmert import IterationSettings, _Iteration, solve_gauss_helmert
 from weakform.collocation.mesh import Mesh, MeshPart
 from weakform.collocation.watchdog import GaussHelmertStep, Watchdog
 from weakform.linalg.symmetric_matrix import NotPositiveDefinite
@@ -146,3 +146,27 @@ def test_failed_eigendecomposition_is_reported_as_singular(monkeypatch):
     monkeypatch.setattr(np.linalg, "eigh", broken_eigh)
     with pytest.raises(NotPositiveDefinite):
         solve_gauss_helmert(mesh, data.truth.sigma, problem.parameters, mesh.data, settings_of(problem))
+
+
+def test_watchdog_keeps_the_best_point_although_the_next_one_is_worse():
+    def step(cost):
+        dp = np.array([0.1])
+        return GaussHelmertStep(
+            dp, np.zeros((1, 1)), dp, np.eye(1), drift=0.0, cost=cost, violation=0.0, A=None, factor=None
+        )
+
+    x = np.zeros((1, 1))
+    watch = Watchdog(np.array([1.0]), x, step(2.0))
+    watch.record_point(np.array([2.0]), x, step(3.0), 1.0, lambda at: at.cost)
+    assert watch.return_to_best()[0] == 1.0
+    # After the return the next point becomes the best, whatever its value.
+    watch.record_point(np.array([3.0]), x, step(4.0), 1.0, lambda at: at.cost)
+    assert watch.return_to_best()[0] == 3.0
+
+
+@pytest.mark.parametrize(("off", "excess"), [(0.0, 1.0), (0.5, 1.0), (3.0, 3.0), (-3.0, 3.0)])
+def test_excess_of_residuals_is_their_root_mean_square_over_sigma_and_at_least_one(off, excess):
+    problem, data, mesh = mesh_of("lotka-volterra", M=40, noise=0.05)
+    sigma = data.truth.sigma
+    iteration = _Iteration(mesh, sigma, settings_of(problem), None)
+    assert iteration._compute_excess(mesh.data - off * sigma) == pytest.approx(excess)

@@ -6,7 +6,7 @@ import pytest
 import weakform as wf
 from weakform.collocation import continuation
 from weakform.collocation.bordered_system import BorderedSystem
-from weakform.collocation.continuation import Point, SearchSettings, minimise_level, settle_on_exact_model
+from weakform.collocation.continuation import Point, SearchSettings, _Level, minimise_level, settle_on_exact_model
 from weakform.collocation.hidden_state_problem import HiddenStateProblem
 from weakform.data.matching import match
 from weakform.linalg.symmetric_matrix import NotPositiveDefinite
@@ -162,3 +162,13 @@ def test_variance_of_a_given_initial_value_is_that_of_a_walk_over_the_whole_dura
     V = relaxed.compute_variances(np.full((len(relaxed.layout.times), 2), 2.0), q)
     assert V[relaxed.layout.ahead] == pytest.approx(4 * q**2, rel=1e-12)
     assert V[relaxed.layout.inner].sum(axis=0) == pytest.approx(4 * q**2, rel=1e-9)
+
+
+def test_strong_springs_pull_parameters_back_to_where_the_level_began():
+    problem, _, relaxed, p = relaxed_problem("hidden")
+    X = random_states(relaxed, len(problem.shared.states))
+    wide = np.full(len(p), 100.0)
+    level = _Level(relaxed, Point(p, X), 1.0, SearchSettings(-wide, wide, spring_length=np.full(len(p), 1e-5)))
+    level.p = p + np.array([0.1, -0.1, 0.2, -0.2])
+    stepped, *_ = level.compute_trial_step(relaxed.linearise(level.p, X), 1e-9)
+    assert stepped == pytest.approx(p, abs=1e-5)

@@ -151,3 +151,14 @@ def test_residuals_of_rounded_values_are_recognised():
     assert not is_rounding(np.sin(t))
     assert not is_rounding(np.interp(t % 2, [0, 1, 2], [-1, 1, -1]))
     assert not is_rounding(rounded[:90])
+
+
+@pytest.mark.parametrize("sigma", [0.004, 1.0, 20.0])
+def test_reported_step_of_rounded_values_does_not_depend_on_sigma(sigma):
+    """Rounding errors that are spread evenly over a step of 0.01, whatever σ divides them."""
+    errors = 0.01 * np.random.default_rng(0).permutation((np.arange(200) + 0.5) / 200 - 0.5)
+    data = wf.Dataset(TIMES, 10 + np.sin(TIMES) + errors, names=["u"])
+    refined = SimpleNamespace(residuals=(errors[:, None] / sigma,), sigma=np.array([sigma]), project_residuals=None)
+    findings = check_noise(data, refined, True)
+    assert "rounded to steps of about 0.01, " in findings.sentences[0]
+    assert findings.explains_rejection

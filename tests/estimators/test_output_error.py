@@ -155,3 +155,22 @@ def test_search_stops_after_max_iterations():
     least_squares = _LeastSquares(task)
     initial = (least_squares.forward.forms[0].x[:, 0],)
     assert least_squares.minimise(1.5 * problem.parameters, initial) == (Status.ITERATIONS, 2)
+
+
+def test_search_from_a_bound_begins_inside_it(monkeypatch):
+    """The trust-region method needs a start strictly inside its box."""
+    problem = wf.problems.get("logistic")
+    task = task_of(problem, problem.simulate(M=20, noise=0.02, seed=1), max_iterations=1)
+    least_squares = _LeastSquares(task)
+    initial, (lower, upper) = (least_squares.forward.forms[0].x[:, 0],), task.box
+    evaluated = []
+    compute_residual = least_squares.compute_residual
+    monkeypatch.setattr(
+        least_squares, "compute_residual", lambda theta: evaluated.append(theta) or compute_residual(theta)
+    )
+    for bound in (lower, upper):
+        evaluated.clear()
+        least_squares.minimise(bound, initial)
+        assert (evaluated[0][: len(bound)] > lower).all()
+        assert (evaluated[0][: len(bound)] < upper).all()
+        assert evaluated[0][: len(bound)] == pytest.approx(bound, rel=1e-3, abs=1e-3)

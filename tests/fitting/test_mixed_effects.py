@@ -1,5 +1,7 @@
 """Random effects: mean and spread of a population, estimates of subjects drawn towards them, and theophylline."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ import pytest
 import weakform as wf
 from populations import MODEL, SPREAD, TRUTH, population
 from support import EXAMPLES
-from weakform.fitting.mixed_effects import _estimate_population, fit_mixed_effects
+from weakform.fitting.mixed_effects import _Effects, _Estimate, _estimate_population, _make_population, fit_mixed_effects
 from weakform.support.errors import FitError
 from weakform.support.progress import Watch
 
@@ -178,3 +180,21 @@ def test_a_spread_that_does_not_change_the_likelihood_has_an_infinite_error():
     assert estimate.mean == pytest.approx([3.0])
     assert estimate.mean_error == pytest.approx([0.5])
     assert np.isinf(estimate.log_spread_error).all()
+
+
+def test_intervals_of_a_population_have_the_t_quantile_of_its_subjects():
+    """Of five subjects: t at 97.5% with four degrees of freedom is 2.776445."""
+    subjects = SimpleNamespace(data=SimpleNamespace(trajectories=[SimpleNamespace(label=name) for name in "abcde"]))
+    modes = np.array([[1.0, 2.0], [2.0, 2.0], [3.0, 2.0], [4.0, 2.0], [5.0, 2.0]])
+    estimate = _Estimate(np.array([3.0, 2.0]), np.array([2.0, 0.01]), np.array([0.5, 0.1]), np.array([0.2, np.inf]))
+    effects = _Effects(("base", "rate"), ("normal", "lognormal"))
+    base, rate = _make_population(
+        subjects, effects, estimate, np.array([False, True]), modes, rounds=3, converged=True
+    ).effects
+    assert base.mean_interval == pytest.approx((3 - 2.776445 * 0.5, 3 + 2.776445 * 0.5))
+    assert base.spread_interval == pytest.approx((2 * np.exp(-2.776445 * 0.2), 2 * np.exp(2.776445 * 0.2)))
+    assert base.shrinkage == pytest.approx(1 - np.sqrt(2.5) / 2)
+    assert rate.mean == pytest.approx(np.exp(2))
+    assert rate.mean_interval == pytest.approx((np.exp(2 - 2.776445 * 0.1), np.exp(2 + 2.776445 * 0.1)))
+    # The likelihood is largest at no spread: the interval begins at zero.
+    assert rate.spread_interval == pytest.approx((0.0, 2.776445 * 0.1 * np.sqrt(5 / 2)))

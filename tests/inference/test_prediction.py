@@ -8,8 +8,9 @@ import pytest
 import weakform as wf
 from support import LINEAR, LV, decay
 from weakform.forward.solver import simulate
-from weakform.inference import prediction
+from weakform.inference import prediction, state_bands
 from weakform.inference.state_bands import BandBuilder, JointEstimate
+from weakform.noise.kinds import KINDS
 from weakform.support.errors import DataError, FitError
 
 
@@ -179,3 +180,50 @@ def test_linearised_band_of_correlated_noise_is_in_the_units_of_the_states():
     for end, sign in ((band.lower, -1), (band.upper, 1)):
         assert sign * (end - band.states)[:, 0] == pytest.approx(half, rel=1e-4, abs=1e-12)
         assert end[:, 1] == pytest.approx(band.states[:, 1], rel=1e-9)
+
+
+@pytest.mark.parametrize(("failed", "is_finite"), [(100, True), (399, False)])
+def test_share_of_draws_that_could_not_be_solved_is_reported(monkeypatch, failed, is_finite):
+    fit = wf.fit(LINEAR, decay(3))
+    joint = JointEstimate(np.array([0.7, 2.0]), np.diag([0.1**2, 0.1**2]), is_given=False)
+    builder = BandBuilder(fit, 0, np.linspace(0, 3, 4), 0.0, joint)
+    solution = 2 * np.exp(-0.7 * builder.times)[:, None]
+    monkeypatch.setattr(BandBuilder, "_can_refit", False)
+    monkeypatch.setattr(builder, "_draw_normal", lambda seed: iter([None] * failed + [solution] * (400 - failed)))
+    band = builder.build_prediction(0.95, 1.96, "sampling", 0)
+    assert f"could not be solved for {failed / 400:.0%} of the draws" in band.note
+    assert np.isfinite(band.lower).all() == is_finite
+
+
+@pytest.mark.parametrize(("last_error", "last_upper"), [(0.1, 0.5), (0.0, 0.0)], ids=["decayed", "known to be zero"])
+def test_band_of_a_state_at_zero_reaches_to_its_last_resolved_value_unless_zero_is_certain(
+    monkeypatch, last_error, last_upper
+):
+    fit = wf.fit(LINEAR, decay(3))
+    joint = JointEstimate(np.array([0.7, 2.0]), np.diag([0.1**2, 0.1**2]), is_given=False)
+    monkeypatch.setattr(BandBuilder, "_can_pin", lambda self, kind: False)
+    builder = BandBuilder(fit, 0, np.linspace(0, 3, 4), 0.0, joint)
+    builder.fit = SimpleNamespace(data=fit.data, nodes=((builder.times,),))
+
+    class LinearisedProfiler:
+        """Ends at `z` standard errors, on a log scale."""
+
+        kinds, logs = (KINDS["lognormal"],), (True,)
+
+        def __init__(self, *arguments):
+            pass
+
+        def find_ends(self, requests, z):
+            return [np.full((2, len(request.errors)), z) for request in requests]
+
+    monkeypatch.setattr(state_bands, "StateProfiler", LinearisedProfiler)
+    x = np.array([[2.0], [1.0], [0.5], [0.0]])
+    error = np.array([[0.1], [0.1], [0.1], [last_error]])
+    lower, upper, _ = builder._profile_columns(x, error, np.array([0]), 2.0, watch=None)
+    # On a log scale an error of 0.1 is the share 0.1/x.
+    share = 2.0 * 0.1 / np.array([2.0, 1.0, 0.5])
+    assert lower[:3, 0] == pytest.approx(x[:3, 0] * np.exp(-share))
+    assert upper[:3, 0] == pytest.approx(x[:3, 0] * np.exp(share))
+    assert lower[3, 0] == 0.0
+    # The last resolved value has a band of its own; the state has decayed from its upper end.
+    assert upper[3, 0] == pytest.approx(last_upper * np.exp(share[2]))
