@@ -9,7 +9,13 @@ import pytest
 import weakform as wf
 from populations import MODEL, SPREAD, TRUTH, population
 from support import EXAMPLES
-from weakform.fitting.mixed_effects import _Effects, _Estimate, _estimate_population, _make_population, fit_mixed_effects
+from weakform.fitting.mixed_effects import (
+    _Effects,
+    _Estimate,
+    _estimate_population,
+    _make_population,
+    fit_mixed_effects,
+)
 from weakform.support.errors import FitError
 from weakform.support.progress import Watch
 
