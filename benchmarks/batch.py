@@ -235,9 +235,10 @@ def speed(sets: int) -> None:
         if "frames" not in data.arguments:
             data.fit_one(0)
             single = float(np.median([cpu(lambda d=data, k=k: d.fit_one(k))[0] for k in some]))
+        compared = "– | –" if np.isnan(single) else f"{1e3 * single:.3g} | {single / spent:,.0f}"
         print(
-            f"| {name} | {len(data.Y):,} | {1e3 * spent:.3g} | {1 / spent:,.0f} | {one / spent:,.1f} "
-            f"| {1e3 * single:.3g} | {single / spent:,.0f} | {batch.fitted_singly} | {count_words(batch)} |",
+            f"| {name} | {len(data.Y):,} | {1e3 * spent:.3g} | {1 / spent:,.0f} | {one / spent:,.1f} | {compared} "
+            f"| {batch.fitted_singly} | {count_words(batch)} |",
             flush=True,
         )
 
