@@ -45,8 +45,8 @@ def assert_like_single(batch, place, single, names=None, errors=1e-3, likelihood
     assert batch.log_likelihood[place] == pytest.approx(single.log_likelihood, rel=1e-6, abs=likelihood)
     p, expected = batch.p_value[place], single.goodness.p_value
     assert np.isnan(p) == np.isnan(expected)
-    if expected > 0.2:  # smaller ones are drawn
-        assert p == pytest.approx(expected, rel=0.05)
+    if expected > 0.2:  # smaller ones are drawn; about one half, one may be the limit and the other by moments
+        assert p == pytest.approx(expected, rel=0.15)
 
 
 # ---- Against single fits ----
