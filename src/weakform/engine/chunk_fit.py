@@ -69,6 +69,11 @@ class _ChunkPolicy:
     max_hidden_bias: float = 0.005
     """Error of the rule, in standard errors, above which the mesh is made finer if states are hidden. Below it, its
     effect is subtracted to first order, so that about its square remains."""
+    wide_gap: int = 10
+    """Successive missing samples beyond which a gap is wide, if it is also longer than `wide_gap_share`. An oscillation
+    may have made another number of turns in it, so that neither agreement nor white residuals prove an optimum."""
+    wide_gap_share: float = 0.15
+    """Share of all samples beyond which a gap is wide."""
     default_sigma_share: float = 0.1
     """First σ relative to the spread, where there are too few values to estimate it."""
     min_values_for_sigma: int = 4
@@ -276,6 +281,9 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
         log = plan.problem.log[plan.problem.free]
         penalty, _, _ = plan.problem.compute_prior(np.where(log, np.log(result.estimate), result.estimate))
         result.log_likelihood += np.where(np.isfinite(penalty), penalty, 0.0)
+        if plan.complete:  # a single fit looks further
+            doubtful = find_wide_gaps(data.weights) & (result.status == _CONVERGED)
+            result.status[doubtful] = STATUSES.index(Status.STUCK)
     return result
 
 
@@ -287,6 +295,20 @@ def _measure_longest_gap(weights: FloatArray) -> IntArray:
         current = np.where(column, current + 1, 0)
         longest = np.maximum(longest, current)
     return longest
+
+
+def has_wide_gap(times: FloatArray) -> bool:
+    """Return True if there is a wide gap between two successive times; see the thresholds in `POLICY`."""
+    steps = np.diff(times)
+    longest = float(steps.max())
+    wide = POLICY.wide_gap * float(np.median(steps))
+    return longest > wide and longest > POLICY.wide_gap_share * float(times[-1] - times[0])
+
+
+def find_wide_gaps(weights: FloatArray) -> BoolArray:
+    """Return True for datasets with weights `(sets, S, K)` that have a wide gap; see the thresholds in `POLICY`."""
+    longest = _measure_longest_gap(weights)
+    return np.asarray((longest > POLICY.wide_gap) & (longest > POLICY.wide_gap_share * weights.shape[1]))
 
 
 def _merge(result: ChunkResult, chosen: IntArray, found: ChunkResult) -> None:

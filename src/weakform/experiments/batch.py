@@ -22,7 +22,7 @@ from ..data import Dataset
 from ..data.doses import Doses
 from ..data.matching import MatchedPair, collect_inputs, match
 from ..engine.chunk_fit import POLICY as CHUNK_POLICY
-from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk, measure_size
+from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk, has_wide_gap, measure_size
 from ..engine.lane_iteration import LaneProblem
 from ..engine.lane_plan import LaneInputs, LaneMesh, build_lane_mesh, build_lane_model, explain_obstacle
 from ..engine.lane_verdict import STATUSES
@@ -186,6 +186,8 @@ def fit_batch(
     free_names = tuple(n for n, f in zip(resolved.model.parameters, resolved.free, strict=True) if f)
     result = ChunkResult.empty(source.count, len(free_names), len(source.columns))
     obstacle = explain_obstacle(resolved.shared, matched.data, int(resolved.free.sum()))
+    if not obstacle and matched.complete and has_wide_gap(source.times):
+        obstacle = "the times have a wide gap, in which the states are not measured"
     notes: list[str] = []
     singly: IntArray = np.zeros(0, dtype=np.int64)
     interrupted = False
