@@ -382,7 +382,6 @@ def test_compiled_powers_agree_with_numpy(monkeypatch, level):
     assert_close(got, expected, 2e-13)
 
 
-@pytest.mark.parametrize("level", COMPILED[:1])
 @pytest.mark.parametrize("level", COMPILED)
 def test_compiled_powers_of_negative_bases_agree_with_numpy(monkeypatch, level):
     """`x^n` with a parameter n = 2 is defined for negative x, and so is `x^65`."""
