@@ -268,7 +268,7 @@ def interrupt_after(monkeypatch, count):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_interrupted_fits_are_kept_and_resumed(small_chunks, monkeypatch, tmp_path, workers):
-    Y, path = draw_curves((5, 32)), tmp_path / "new" / "c.npz"
+    Y, path = draw_curves((20, 32)), tmp_path / "new" / "c.npz"
     whole = wf.fit_batch(MODEL, TIMES, Y, seed=3, workers=1)
     with monkeypatch.context() as patch:
         interrupt_after(patch, 2)
@@ -276,15 +276,15 @@ def test_interrupted_fits_are_kept_and_resumed(small_chunks, monkeypatch, tmp_pa
     assert first.interrupted
     assert any("Interrupted" in note and "continues from the checkpoint" in note for note in first.notes)
     done = first.status != wf.Status.INTERRUPTED
-    assert 64 <= done.sum() < 160
+    assert 64 <= done.sum() < 640
     np.testing.assert_array_equal(first.estimates[done], whole.estimates[done])
     assert np.isnan(first.estimates[~done]).all()
     with monkeypatch.context() as patch:
         sizes = interrupt_after(patch, 99)
         second = wf.fit_batch(MODEL, TIMES, Y, seed=3, workers=workers, checkpoint=path)
-        assert sum(sizes) == 160 - done.sum()
+        assert sum(sizes) == 640 - done.sum()
         third = wf.fit_batch(MODEL, TIMES, Y, seed=3, workers=workers, checkpoint=path)
-        assert sum(sizes) == 160 - done.sum()
+        assert sum(sizes) == 640 - done.sum()
     assert_same(second, whole)
     assert_same(third, whole)
     assert not second.interrupted
