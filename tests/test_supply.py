@@ -38,7 +38,8 @@ def test_builds_are_reproducible_and_complete(tmp_path):
     done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
-    assert wheel.stat().st_size < 1_000_000, (
+    # The engine is compiled for three instruction sets, a hundred kB each before compression.
+    assert wheel.stat().st_size < 1_200_000, (
         "the wheel should contain code only; a large increase means that data were added to it"
     )
 

@@ -8,6 +8,7 @@ Far in the tail, where the moments are too rough to decide, noise is drawn.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,8 +29,10 @@ class _DrawPolicy:
     """The same for short series, in whose tails the moments are rougher."""
     short_series: int = 60
     """Values of the shortest column below which a series is short."""
-    draws: int = 3000
+    draws: int = 1000
     """Draws of a lane."""
+    draws_of_short_series: int = 3000
+    """The same for short series, for which they cost less and matter more."""
     min_beyond: int = 5
     """Draws beyond the statistic for their share to be the p-value; with fewer a scaled χ² continues the tail."""
 
@@ -128,8 +131,8 @@ def _test_pattern(e: FloatArray, is_measured: BoolArray, absorbed: FloatArray) -
     below = POLICY.below_in_short_series if shortest < POLICY.short_series else POLICY.below
     drawn = at[(p[at] > POLICY.above) & (p[at] < below)] if shortest < NULL_POLICY.long_series else at[:0]
     if len(drawn):
-        rng = np.random.default_rng(0)
-        noise = [rng.standard_normal((POLICY.draws, len(rows))) for _, rows, _ in columns]
+        draws = POLICY.draws_of_short_series if shortest < POLICY.short_series else POLICY.draws
+        noise = _draw_noise(draws, tuple(len(rows) for _, rows, _ in columns))
         for lane in drawn:
             p[lane] = _compute_by_draws(Q[lane], [absorbed[lane, rows, d] for d, rows, _ in columns], counts, noise)
     return p
@@ -183,6 +186,13 @@ def _compute_by_moments(Q: FloatArray, bases: list[FloatArray], lags: list[int])
     freedom = 8 * second**3 / third**2
     p = _chi_square_tail((Q - first) * np.sqrt(2 * freedom / second) + freedom, freedom)
     return np.where(np.isfinite(p), p, np.nan)
+
+
+@lru_cache(maxsize=8)
+def _draw_noise(draws: int, lengths: tuple[int, ...]) -> list[FloatArray]:
+    """Return normal noise `(draws, n)` for columns of some lengths; the same for all lanes, and for each call."""
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((draws, n)) for n in lengths]
 
 
 def _compute_by_draws(Q: float, bases: list[FloatArray], lags: list[int], noise: list[FloatArray]) -> float:
