@@ -191,8 +191,8 @@ def test_few_samples_of_a_relaxation_oscillator_are_fitted_as_by_fit():
     batch = wf.fit_batch(model, times, Y, names=["V"], bounds=bounds)
     for k in range(3):
         single = wf.fit(model, wf.Dataset(times, Y[k], names=["V"]), bounds=bounds)
-        # The error of the rule is subtracted from the estimate, not from the likelihood.
-        assert_like_single(batch, k, single, likelihood=0.01)
+        # The error of the rule is subtracted from the estimate to first order, and not from the likelihood.
+        assert_like_single(batch, k, single, errors=0.01, likelihood=0.05)
 
 
 def test_lognormal_noise_of_measured_and_of_hidden_states():

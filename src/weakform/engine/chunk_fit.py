@@ -66,7 +66,7 @@ class _ChunkPolicy:
     max_gap: int = 5
     """Successive missing samples beyond which a start may lie in another period of an oscillation, so that starts have
     to agree in any case."""
-    max_hidden_bias: float = 0.005
+    max_hidden_bias: float = 0.03
     """Error of the rule, in standard errors, above which the mesh is made finer if states are hidden. Below it, its
     effect is subtracted to first order, so that about its square remains."""
     wide_gap: int = 10
