@@ -45,8 +45,8 @@ from .batch_checkpoint import SAMPLED_SETS, BatchProgress, compute_fingerprint
 from .executors import LostRun, make_dask_executor
 
 MAX_CHUNK_BYTES = 2**26
-"""Memory of the arrays of one chunk, about: 64 MB. Smaller chunks spend more time between the passes, and larger ones do
-not fit into a cache (`benchmarks/batch.py speed`, chunks of 16 to 128 MB)."""
+"""Memory of the arrays of one chunk, about: 64 MB. Smaller chunks spend more time between the passes, and larger ones
+do not fit into a cache (`benchmarks/batch.py speed`, chunks of 16 to 128 MB)."""
 MAX_CHUNK_SETS = 2048
 """Datasets of one chunk, at most: progress is shown, and an interrupt is noticed, after each chunk. By judgement."""
 MIN_CHUNK_SETS = 32
