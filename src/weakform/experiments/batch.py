@@ -206,13 +206,16 @@ def fit_batch(
             shared = collect_inputs(resolved.shared, matched.data, 0)
             interrupted = _fit_chunks(plan, source, shared, progress, workers=workers, scheduler=scheduler)
             unsettled = ~np.array([s.converged or s is Status.EMPTY for s in STATUSES])[result.status]
-            # So small a p-value is rare for a right model at its optimum: the lanes may have missed it.
-            is_rejected = result.status == STATUSES.index(Status.REJECTED)
-            unsettled |= is_rejected & (result.p_value < SUSPICIOUS_P_VALUE)
+            # So small a p-value is rare for a right model at its optimum: where every state is measured, a weak start
+            # may have missed it. Of the datasets of a wrong model, which are many, only some are looked at again.
+            is_rejected = (result.status == STATUSES.index(Status.REJECTED)) & (result.p_value < SUSPICIOUS_P_VALUE)
+            suspicious = np.flatnonzero(is_rejected & matched.complete)[:MAX_SINGLE_FITS]
             # Those that were fitted singly before an interruption count, so that the same ones are chosen.
-            singly = np.flatnonzero((unsettled & (result.starts > 0)) | progress.fitted_singly)
+            chosen = np.flatnonzero((unsettled & (result.starts > 0)) | progress.fitted_singly)
             limit = max(MAX_SINGLE_FITS, int(MAX_SINGLE_SHARE * source.count))
-            singly = singly[: 0 if interrupted or source.frames is not None else limit]
+            singly = np.union1d(chosen[:limit], suspicious)
+            if interrupted or source.frames is not None:
+                singly = singly[:0]
         fits = _SingleFits(model, source, settings, free_names, scheduler)
         interrupted = fits.run(progress, singly) or interrupted
         if obstacle and not interrupted and (result.status == STATUSES.index(Status.EMPTY)).all():
