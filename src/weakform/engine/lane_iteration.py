@@ -49,7 +49,7 @@ class _IterationPolicy:
     """Decrease over the predicted one, below which the damping is raised after a step that is kept."""
     good_ratio: float = 0.75
     """Decrease over the predicted one, above which the damping falls."""
-    floor_change: float = 1e-4
+    floor_change: float = 1e-6
     """Change of the sum of squares, in units of log-likelihood, of a step along the floor of a valley. A search takes
     the gain that it allows instead."""
     floor_share: float = 0.5
