@@ -343,9 +343,10 @@ def test_interrupted_batch_writes_what_is_done_and_resumes(folder, capsys, monke
     Y = np.repeat(draw()[1, :1], 96, axis=0) + 0.01 * np.random.default_rng(0).standard_normal((96, 33))
     np.savez("Y.npz", times=TIMES, Y=Y)
     words = ("model.toml", "Y.npz", "--out", "out.csv", "--checkpoint", "c.npz", "--workers", "1")
+    begun = []
     with monkeypatch.context() as patch:
 
-        def fit_chunk(plan, data, original=batch_module.fit_chunk, begun=[]):  # noqa: B006
+        def fit_chunk(plan, data, original=batch_module.fit_chunk):
             begun.append(1)
             if len(begun) == 2:
                 os.kill(os.getpid(), signal.SIGINT)

@@ -8,7 +8,7 @@ from scipy import integrate, optimize
 import weakform as wf
 from weakform.collocation.mesh import Mesh, MeshPart
 from weakform.data.matching import build_system
-from weakform.engine.lane_plan import SUBSTEPS, LaneInputs
+from weakform.engine.lane_plan import RUNGE_KUTTA_STEPS, LaneInputs
 from weakform.engine.passes import LanePasses, TestWindows, find_finite, from_groups, get_instruction_set, to_groups
 
 TILE_EDGES = (2, 7, 8, 9, 64, 65, 10**6)
@@ -429,7 +429,7 @@ def test_truncation_is_that_of_the_mesh():
     passes, p, x, _ = place_lane(case, 8)
     system = build_system(case.problem.shared, case.matched.data, 0)
     part = MeshPart(system, case.mesh.times, np.zeros(x.shape), np.ones(x.shape, dtype=bool))
-    expected = Mesh.from_parts([part]).estimate_truncation(case.resolved.scale.to_natural(p), x, SUBSTEPS)
+    expected = Mesh.from_parts([part]).estimate_truncation(case.resolved.scale.to_natural(p), x, RUNGE_KUTTA_STEPS)
     assert from_groups(passes.compute_truncation(), 2)[1] == pytest.approx(expected, rel=1e-7, abs=1e-9)
 
 
@@ -518,8 +518,10 @@ def test_inputs_are_limits_at_jumps_and_belong_to_their_lanes():
     # The interval that ends at the jump has the value before it up to its end, the next one the value after it.
     assert (inputs.substeps[0, jump - 1, :, 1] == 1).all()
     assert (inputs.substeps[0, jump, :, 1] == 2).all()
-    assert inputs.substeps.shape == (3, mesh.intervals, 2 * SUBSTEPS + 1, 2)
-    assert inputs.substeps[0, 3, :, 0] == pytest.approx(1 + 0.2 * np.linspace(*mesh.times[3:5], 2 * SUBSTEPS + 1))
+    assert inputs.substeps.shape == (3, mesh.intervals, 2 * RUNGE_KUTTA_STEPS + 1, 2)
+    assert inputs.substeps[0, 3, :, 0] == pytest.approx(
+        1 + 0.2 * np.linspace(*mesh.times[3:5], 2 * RUNGE_KUTTA_STEPS + 1)
+    )
     chosen = inputs.select(np.array([2, 0]))
     assert np.array_equal(chosen.substeps, inputs.substeps[[2, 0]])
     assert np.array_equal(chosen.before, inputs.before[[2, 0]])

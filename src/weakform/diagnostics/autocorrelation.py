@@ -140,13 +140,17 @@ class _ColumnPairs:
     pairs: tuple[tuple[BoolArray | slice, int], ...]
 
 
+def count_lags(values: int) -> int:
+    """Return the number of lags at which a column with so many values is tested; 0 if it has too few."""
+    return min(MAX_LAGS, values // MIN_VALUES_PER_LAG) if values >= MIN_VALUES_OF_COLUMN else 0
+
+
 def _pair_rows(is_measured: BoolArray, trajectory: IntArray) -> list[_ColumnPairs]:
     """Pair the values of each column, given which of all rows are measured and to which trajectory a row belongs."""
     columns = []
     for column in is_measured.T:
         rows = np.flatnonzero(column)
-        lags = min(MAX_LAGS, len(rows) // MIN_VALUES_PER_LAG) if len(rows) >= MIN_VALUES_OF_COLUMN else 0
-        pairs = [trajectory[rows[k:]] == trajectory[rows[:-k]] for k in range(1, lags + 1)]
+        pairs = [trajectory[rows[k:]] == trajectory[rows[:-k]] for k in range(1, count_lags(len(rows)) + 1)]
         counted = [(slice(None) if pair.all() else pair, int(pair.sum())) for pair in pairs]  # a slice copies nothing
         columns.append(_ColumnPairs(rows, tuple(pair for pair in counted if pair[1])))
     return columns
@@ -206,7 +210,7 @@ def run_autocorrelation_test(
         p = limit
     draws = max((draws for level, draws in NULL_POLICY.draws_below if p < level), default=NULL_POLICY.min_draws)
     drawn = _draw_statistics(Q, is_measured, columns, project_noise, draws)
-    return AutocorrelationTest(Q, freedom, limit if drawn is None else _compute_p_value_by_draws(Q, drawn))
+    return AutocorrelationTest(Q, freedom, limit if drawn is None else compute_p_value_by_draws(Q, drawn))
 
 
 def _stack_residuals(residuals: tuple[FloatArray, ...]) -> tuple[FloatArray, BoolArray, list[_ColumnPairs]]:
@@ -370,7 +374,7 @@ def _draw_statistics(
     return statistics if np.isfinite(statistics).all() else None
 
 
-def _compute_p_value_by_draws(Q: float, drawn: FloatArray) -> float:
+def compute_p_value_by_draws(Q: float, drawn: FloatArray) -> float:
     """Compute the p-value of Q from `drawn` `(draws,)`: the share beyond Q, or a scaled χ² if too few are beyond it."""
     beyond = int(np.sum(drawn >= Q))
     if beyond >= NULL_POLICY.counted_beyond:

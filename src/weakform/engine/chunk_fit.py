@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..estimators.discretisation_policy import DISCRETISATION
+from ..results.batch_result import STATUSES
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .lane_iteration import LaneEnd, LaneProblem, LaneSolution, solve_lanes
@@ -27,15 +28,14 @@ from .lane_starts import (
 )
 from .lane_starts import (
     WeakStarts,
-    average_samples,
     collect_units,
     draw_parameters,
     estimate_sigma,
     fill_missing,
-    observe,
     select_best,
+    solve_draws,
 )
-from .lane_verdict import STATUSES, judge_lanes
+from .lane_verdict import judge_lanes
 from .passes import LANES_PER_GROUP, LanePasses, find_finite, from_groups, get_instruction_set, to_groups
 
 
@@ -82,7 +82,7 @@ class _ChunkPolicy:
 
 POLICY = _ChunkPolicy()
 """The numbers in use."""
-UNUSABLE = 1e300
+UNUSABLE_MISFIT = 1e300
 """Misfit of a draw whose solution is not finite, so that it is chosen last."""
 _CONVERGED = STATUSES.index(Status.CONVERGED)
 _EMPTY = STATUSES.index(Status.EMPTY)
@@ -104,10 +104,6 @@ class BatchPlan:
         Whether the model is linear in its free parameters, so that one start is enough.
     linear : ndarray of bool, (F,)
         Parameters in which the model is linear together.
-    base : ndarray, (J,)
-    log : ndarray of bool, (J,)
-    lower, upper : ndarray, (F,)
-        On the scale of the iteration.
     problem : LaneProblem
         With no data yet.
     start : ndarray, (F,), or None
@@ -239,9 +235,9 @@ class ChunkResult:
             **counts,
         )
 
-    def assign(self, chosen: IntArray, other: ChunkResult) -> None:
+    def assign(self, chosen: IntArray, results: ChunkResult) -> None:
         """Replace the results of some datasets."""
-        for name, values in vars(other).items():
+        for name, values in vars(results).items():
             getattr(self, name)[chosen] = values
 
 
@@ -268,8 +264,8 @@ def fit_chunk(plan: BatchPlan, data: ChunkData) -> ChunkResult:
             if not len(todo):
                 break
             count = (1 if number == 0 else POLICY.nearby_starts) if single else starts
-            found = _fit_round(plan, data.select(todo), count, number)
-            _merge(result, todo, found)
+            fitted = _fit_round(plan, data.select(todo), count, number)
+            _merge(result, todo, fitted)
             agreed = result.agreeing[todo] >= POLICY.min_agreeing
             # In a long series without gaps, residuals that are white and small leave nothing to a better optimum.
             if single or len(data.times) >= POLICY.long_series:
@@ -311,20 +307,20 @@ def find_wide_gaps(weights: FloatArray) -> BoolArray:
     return np.asarray((longest > POLICY.wide_gap) & (longest > POLICY.wide_gap_share * weights.shape[1]))
 
 
-def _merge(result: ChunkResult, chosen: IntArray, found: ChunkResult) -> None:
+def _merge(result: ChunkResult, chosen: IntArray, fitted: ChunkResult) -> None:
     """Take over results that are better than those so far, and count starts that agree with the best."""
     ranks = np.array([2 if s.converged else 1 for s in STATUSES])
     old_rank = np.where(result.starts[chosen] > 0, ranks[result.status[chosen]], 0)
-    new_rank = ranks[found.status]
-    gain = found.log_likelihood - result.log_likelihood[chosen]
+    new_rank = ranks[fitted.status]
+    gain = fitted.log_likelihood - result.log_likelihood[chosen]
     better = (new_rank > old_rank) | ((new_rank == old_rank) & (gain > 1e-3))
     same = (old_rank == 2) & (new_rank == 2) & (np.abs(gain) <= POLICY.agreement)
-    starts = result.starts[chosen] + found.starts
+    starts = result.starts[chosen] + fitted.starts
     agreeing = np.where(
-        same, result.agreeing[chosen] + found.agreeing, np.where(better, found.agreeing, result.agreeing[chosen])
+        same, result.agreeing[chosen] + fitted.agreeing, np.where(better, fitted.agreeing, result.agreeing[chosen])
     )
     at = np.flatnonzero(better)
-    result.assign(chosen[at], ChunkResult(**{name: values[at] for name, values in vars(found).items()}))
+    result.assign(chosen[at], ChunkResult(**{name: values[at] for name, values in vars(fitted).items()}))
     result.starts[chosen], result.agreeing[chosen] = starts, agreeing
 
 
@@ -377,14 +373,14 @@ def _refine_meshes(
         judged.starts, judged.agreeing = result.starts[todo], result.agreeing[todo]
         # A coarse mesh proves nothing: if the finer one does not converge, neither has the fit.
         result.assign(todo, judged)
-        again = (finer.end == LaneEnd.CONVERGED) & _needs_finer_mesh(plan, judged)
+        unresolved = (finer.end == LaneEnd.CONVERGED) & _needs_finer_mesh(plan, judged)
         full_q = solution.q.copy()
         full_q[todo] = finer.q
         solution = replace(solution, q=full_q)
         kept = from_groups(passes.x, passes.lanes)
         states = np.zeros((data.sets, *kept.shape[1:]))
         states[todo] = kept
-        todo = todo[again]
+        todo = todo[unresolved]
 
 
 def _needs_finer_mesh(plan: BatchPlan, result: ChunkResult) -> BoolArray:
@@ -475,7 +471,7 @@ def _choose_best(solution: LaneSolution, sets: int, starts: int) -> tuple[IntArr
     converged = solution.end.reshape(sets, starts) == LaneEnd.CONVERGED
     ranked = np.where(converged, objective, np.inf)
     none = ~converged.any(axis=1)
-    ranked[none] = np.where(np.isfinite(objective[none]), objective[none], UNUSABLE)
+    ranked[none] = np.where(np.isfinite(objective[none]), objective[none], UNUSABLE_MISFIT)
     best = np.argmin(ranked, axis=1)
     lowest = np.take_along_axis(ranked, best[:, None], axis=1)
     agreeing = (converged & (ranked <= lowest + POLICY.agreement)).sum(axis=1)
@@ -520,7 +516,7 @@ def _start_complete(
         screening = WeakStarts(passes, problem, sigma, radius, START_POLICY.screening_windows)
         screened = [screening.improve(Q[:, k], plan.linear, 1) for k in range(draws)]
         values = np.stack([value for _, value in screened], axis=1)
-        order = select_best(np.where(np.isfinite(values), values, UNUSABLE), starts)
+        order = select_best(np.where(np.isfinite(values), values, UNUSABLE_MISFIT), starts)
         if has_user_start:
             order[:, -1] = 0
         chosen = np.stack([q for q, _ in screened], axis=1)[np.arange(sets)[:, None], order]
@@ -572,7 +568,7 @@ def _start_hidden(
         flat = np.where(good[:, None], flat, 0.0)
         # Σ w² (y - f)², multiplied out, for all datasets and draws at once.
         misfit = (weights * values**2).sum(axis=1)[:, None] - 2 * (weights * values) @ flat.T + weights @ (flat**2).T
-        order = select_best(np.where(good, misfit, UNUSABLE), starts)
+        order = select_best(np.where(good, misfit, UNUSABLE_MISFIT), starts)
         if plan.start is not None and number == 0:
             order[:, -1] = 0
         order = order.ravel()
@@ -585,7 +581,7 @@ def _start_hidden(
         draws = _solve_draws(plan, part.inputs, np.tile(q, (sets, 1)), np.tile(level, (sets, 1)))
         residual = np.where(part.weights > 0, (part.values - draws.predicted) * part.weights, 0.0)
         misfit = np.sum((residual / sigma[lanes][:, None]) ** 2, axis=(1, 2))
-        best = select_best(np.where(np.isfinite(misfit), misfit, UNUSABLE).reshape(sets, count), starts)
+        best = select_best(np.where(np.isfinite(misfit), misfit, UNUSABLE_MISFIT).reshape(sets, count), starts)
         if plan.start is not None and number == 0:
             best[:, -1] = 0
         order = (np.arange(sets)[:, None] * count + best).ravel()
@@ -624,14 +620,7 @@ def _solve_draws(plan: BatchPlan, inputs: ChunkInputs | None, q: FloatArray, lev
     count = len(q)
     empty = np.zeros((count, mesh.samples, model.K))
     passes = LanePasses(model, mesh, None if inputs is None else inputs.on_mesh(0), empty, empty, LANES_PER_GROUP)
-    p, slope = plan.problem.expand(q)
-    passes.set_point(p, slope, np.ones((count, model.K)))
-    begin, _ = passes.compute_initial(p)
-    free = model.free_initial
-    begin[:, free] = level[:, free]
-    passes.x[:, 0] = to_groups(begin, LANES_PER_GROUP)
-    passes.march()
-    predicted = average_samples(mesh, observe(model, passes))
+    predicted, states = solve_draws(passes, plan.problem, q, level)
     if model.log_noise.any():
         predicted = np.where(model.log_noise.astype(bool), np.log(np.maximum(predicted, 1e-300)), predicted)
-    return _ForwardDraws(q, predicted, from_groups(passes.x, count))
+    return _ForwardDraws(q, predicted, states)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..diagnostics.autocorrelation import MAX_LAGS, MIN_VALUES_OF_COLUMN, MIN_VALUES_PER_LAG, NULL_POLICY
+from ..diagnostics.autocorrelation import NULL_POLICY, compute_p_value_by_draws, count_lags
 from ..diagnostics.goodness import MAX_MEAN_SQUARE_OF_ROUNDING, REJECTION_LEVEL
 from ..support.array_types import BoolArray, FloatArray
 
@@ -33,8 +33,6 @@ class _DrawPolicy:
     """Draws of a lane."""
     draws_of_short_series: int = 3000
     """The same for short series, for which they cost less and matter more."""
-    min_beyond: int = 5
-    """Draws beyond the statistic for their share to be the p-value; with fewer a scaled χ² continues the tail."""
 
 
 POLICY = _DrawPolicy()
@@ -109,8 +107,7 @@ def _test_pattern(e: FloatArray, is_measured: BoolArray, absorbed: FloatArray) -
     columns = []
     for d, column in enumerate(is_measured.T):
         rows = np.flatnonzero(column)
-        lags = min(MAX_LAGS, len(rows) // MIN_VALUES_PER_LAG) if len(rows) >= MIN_VALUES_OF_COLUMN else 0
-        if lags:
+        if lags := count_lags(len(rows)):
             columns.append((d, rows, lags))
     freedom = sum(lags for _, _, lags in columns)
     if not freedom:
@@ -199,9 +196,4 @@ def _compute_by_draws(Q: float, bases: list[FloatArray], lags: list[int], noise:
     """Compute the p-value of Q from noise `(draws, n)` that is projected, for the bases `(n, m)` of each column."""
     taken = np.sum([part @ basis for part, basis in zip(noise, bases, strict=True)], axis=0)
     drawn, _ = _compute_statistics([part - taken @ basis.T for part, basis in zip(noise, bases, strict=True)], lags)
-    beyond = int(np.sum(drawn >= Q))
-    share = (beyond + 1) / (len(drawn) + 1)
-    if beyond >= POLICY.min_beyond:
-        return share
-    mean, variance = float(drawn.mean()), float(drawn.var())
-    return min(float(_chi_square_tail(np.array(2 * mean * Q / variance), 2 * mean**2 / variance)), share)
+    return compute_p_value_by_draws(Q, drawn)

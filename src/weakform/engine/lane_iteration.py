@@ -314,8 +314,12 @@ class _Iteration:
         damping, self.damping = self.damping, np.zeros_like(self.damping)
         delta, _ = self.solve_step(lin)
         self.damping = damping
-        curvature = np.einsum("li,lij,lj->l", delta, lin.H, delta)
-        return np.asarray(np.einsum("li,li->l", lin.g, delta) - 0.5 * curvature)
+        slope, curvature = self.model_step(lin, delta)
+        return slope - 0.5 * curvature
+
+    def model_step(self, lin: Linearised, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return `gᵀδ` and `δᵀHδ`, `(lanes,)`: a share s of the step decreases the sum by `s gᵀδ - ½ s² δᵀHδ`."""
+        return np.einsum("li,li->l", lin.g, delta), np.einsum("li,lij,lj->l", delta, lin.H, delta)
 
     def run(self, dataset: IntArray | None, gain: float) -> LaneSolution:
         """Iterate until all lanes have ended."""
@@ -337,7 +341,8 @@ class _Iteration:
             self.end[bad] = LaneEnd.STUCK
             running &= ~bad
             delta[~running] = 0.0
-            self.raise_penalty(lin, delta)
+            slope, curvature = self.model_step(lin, delta)
+            self.raise_penalty(lin, 0.5 * curvature - slope)
             is_full = (self.damping <= POLICY.first_damping) & (self.share == 1.0)
             last = running & (size <= POLICY.tolerance) & is_full & self.sigma_settled
             if gain:
@@ -368,8 +373,7 @@ class _Iteration:
             self.best = np.where(kept, np.fmin(self.best, closed_trial), self.best)
             rejected, accepted = running & ~kept, running & kept
             # Where the quadratic model predicts too much, as along a curved valley, the damping must not fall.
-            predicted = np.einsum("li,li->l", lin.g, delta) * share
-            predicted -= 0.5 * share**2 * np.einsum("li,lij,lj->l", delta, lin.H, delta)
+            predicted = slope * share - 0.5 * share**2 * curvature
             is_trusted = self.has_open_defects(lin) | (predicted <= slack)
             is_poor = ~is_trusted & (closed - closed_trial < POLICY.poor_ratio * predicted)
             is_good = is_trusted | (closed - closed_trial > POLICY.good_ratio * predicted)
@@ -412,13 +416,13 @@ class _Iteration:
         """Return the exact penalty function: half the sum of squares, with the prior, plus the penalty on defects."""
         return np.asarray(self.compute_objective(lin.squares) + self.penalty * self.compute_defect_size(lin))
 
-    def raise_penalty(self, lin: Linearised, delta: FloatArray) -> None:
+    def raise_penalty(self, lin: Linearised, change: FloatArray) -> None:
         """Raise the penalty where the step would not decrease the penalty function by its linear model.
 
         The model predicts the change `m - m₀ - μ |c|` for a full step, with the sum of squares m₀ now and m after the
-        step. It has to be at most `-½ μ |c|`.
+        step, of which `change` `(lanes,)` is the difference to the sum with closed defects. It has to be at most
+        `-½ μ |c|`.
         """
-        change = 0.5 * np.einsum("li,lij,lj->l", delta, lin.H, delta) - np.einsum("li,li->l", lin.g, delta)
         after = 0.5 * np.sum(lin.closed_squares / self.sigma**2, axis=1) + change
         now = 0.5 * np.sum(lin.squares / self.sigma**2, axis=1)
         size = self.compute_defect_size(lin)
@@ -503,7 +507,7 @@ def solve_in_box(H: FloatArray, g: FloatArray, damping: FloatArray, low: FloatAr
     d = np.sqrt(diagonal)
     scaled = H / (d[:, :, None] * d[:, None, :])
     index = np.arange(n)
-    scaled[:, index, index] = 1.0 + damping[:, None] + RIDGE
+    scaled[:, index, index] = 1.0 + damping[:, None] + STEP_RIDGE
     b, lower, upper = g / d, low * d, high * d
     delta = _solve_symmetric(scaled, b)
     todo = np.flatnonzero(((delta < lower) | (delta > upper)).any(axis=1))
@@ -559,7 +563,7 @@ def _pivot(A: FloatArray, b: FloatArray, lower: FloatArray, upper: FloatArray, d
     return delta
 
 
-RIDGE = 1e-10
+STEP_RIDGE = 1e-10
 """Added to the unit diagonal of the scaled matrix: an unknown without any effect stays where it is. By judgement."""
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import symengine as se
@@ -27,7 +28,7 @@ from ..model.inputs import Inputs
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .instruction_tape import InstructionTape, write_tape
 
-SUBSTEPS = 4
+RUNGE_KUTTA_STEPS = 4
 """Runge–Kutta steps in one interval with which the error of the rule is measured, and starts are solved forward.
 
 The error of the measurement is then below 1% of the error of the rule: it falls with the fourth power. By judgement.
@@ -169,8 +170,8 @@ class LaneMesh:
 
     @property
     def substep_times(self) -> FloatArray:
-        """Times at which forward solutions need the inputs, `(N - 1, 2 SUBSTEPS + 1)`."""
-        shares = np.linspace(0, 1, 2 * SUBSTEPS + 1)
+        """Times at which forward solutions need the inputs, `(N - 1, 2 RUNGE_KUTTA_STEPS + 1)`."""
+        shares = np.linspace(0, 1, 2 * RUNGE_KUTTA_STEPS + 1)
         return self.times[:-1, None] + np.diff(self.times)[:, None] * shares
 
 
@@ -183,7 +184,7 @@ class LaneInputs:
     before, after, middle : ndarray, (N, I) or (lanes, N, I)
         At the nodes as limits from the left and from the right, and in the middle of the interval that ends at the
         node. `before` is None if no input jumps.
-    substeps : ndarray, (N - 1, 2 SUBSTEPS + 1, I) or (lanes, N - 1, 2 SUBSTEPS + 1, I)
+    substeps : ndarray, (N - 1, 2 RUNGE_KUTTA_STEPS + 1, I) or (lanes, N - 1, 2 RUNGE_KUTTA_STEPS + 1, I)
     """
 
     before: FloatArray | None
@@ -210,6 +211,12 @@ class LaneInputs:
         return cls(
             inputs(times, before=True) if len(jumps) else None, inputs(times), inputs(middle), np.asarray(substeps)
         )
+
+    @classmethod
+    def from_problem(cls, problem: HiddenStateProblem, mesh: LaneMesh) -> LaneInputs | None:
+        """Evaluate the inputs of the first trajectory of a problem; return None if it has none."""
+        inputs = collect_inputs(problem.shared, problem.data, 0)
+        return None if inputs is None else cls.evaluate(mesh, inputs)
 
     @classmethod
     def stack(cls, parts: Sequence[LaneInputs]) -> LaneInputs:
@@ -263,8 +270,14 @@ def explain_obstacle(model: Model, data: Dataset, free_count: int) -> str:
     return ""
 
 
+def get_weights(problem: HiddenStateProblem) -> FloatArray:
+    """Return one over the relative standard deviation of each value of the first trajectory, `(S, K)`, 0 if missing."""
+    q = problem.data.trajectories[0]
+    return np.where(q.measured, 1.0 / np.where(q.measured, q.scales, 1.0), 0.0)
+
+
 def build_lane_model(problem: HiddenStateProblem, is_free: BoolArray, complete: bool) -> LaneModel:
-    """Write the functions of a model as tapes.
+    """Write the functions of a model as tapes; the model keeps them for the next fit.
 
     Parameters
     ----------
@@ -275,6 +288,15 @@ def build_lane_model(problem: HiddenStateProblem, is_free: BoolArray, complete: 
     complete : bool
         Whether every state is measured directly, with no given initial value and no jump.
     """
+    key = (problem.data.names, problem.data.noise, is_free.tobytes(), complete, problem.jumps)
+    kept: dict[Any, LaneModel] = problem.shared.compiled_functions.setdefault("lanes", {})
+    if key not in kept:
+        kept[key] = _write_lane_model(problem, is_free, complete)
+    return kept[key]
+
+
+def _write_lane_model(problem: HiddenStateProblem, is_free: BoolArray, complete: bool) -> LaneModel:
+    """Write the functions of a model as tapes; see `build_lane_model`."""
     model, data = problem.shared, problem.data
     names = data.names or ()
     free = np.flatnonzero(is_free)
@@ -282,7 +304,6 @@ def build_lane_model(problem: HiddenStateProblem, is_free: BoolArray, complete: 
     is_log = np.array([complete and data.noise[names.index(s)] in LOG_KINDS for s in model.states])
     logs = {s: f"log {s}" for s, log in zip(model.states, is_log, strict=True) if log}
     arguments = ("t", *(logs.get(s, s) for s in model.states), *model.driving_names)
-    exponentials = dict(logs)
 
     def differentiate(expressions: Sequence[Expr], full: bool = False) -> tuple[list[Expr], IntArray, IntArray]:
         """Return the derivatives that are not zero (all of them if `full`), and where they belong."""
@@ -306,7 +327,7 @@ def build_lane_model(problem: HiddenStateProblem, is_free: BoolArray, complete: 
 
     def write(expressions: Sequence[Expr]) -> InstructionTape:
         """Write the tape of some expressions."""
-        return write_tape(arguments, model.parameters, expressions, exponentials)
+        return write_tape(arguments, model.parameters, expressions, logs)
 
     f = list(problem.shared.system(tuple("lognormal" if log else "gaussian" for log in is_log), None)
              .differentiate_tensor("f").items())  # fmt: skip

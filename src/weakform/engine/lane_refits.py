@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..collocation.hidden_state_problem import HiddenStateProblem
-from ..data.matching import collect_inputs
 from ..parameters.priors import Priors
 from ..support.array_types import BoolArray, FloatArray
 from .lane_iteration import LaneEnd, LaneProblem, solve_lanes
-from .lane_plan import LaneInputs, LaneMesh, LaneModel, build_lane_model, explain_obstacle, place_samples
-from .passes import LANES_PER_GROUP, LanePasses, from_groups, get_instruction_set, to_groups
+from .lane_plan import LaneInputs, LaneMesh, LaneModel, build_lane_model, get_weights, place_samples
+from .passes import LANES_PER_GROUP, LanePasses, explain_single_obstacle, from_groups, to_groups
 
 LANES_AT_ONCE = 64
 """Refits that run side by side. By judgement: their arrays fit into the cache, and progress is shown after each."""
@@ -34,9 +33,7 @@ class LaneRefits:
         Held at the estimate.
     weights : ndarray, (S, K)
     start : ndarray, (J,)
-        The estimate, in the order of the parameters of the engine.
-    index : ndarray of int, (J,)
-        Position of each of these parameters in the fit.
+        The estimate.
     """
 
     model: LaneModel
@@ -73,16 +70,10 @@ class LaneRefits:
         is_free : ndarray of bool, (J,)
         bounds : ndarray, (J, 2)
         """
-        data = problem.data
-        same_names = problem.model.parameters == problem.shared.parameters
-        if get_instruction_set() == "numpy" or not same_names or len(data.trajectories) > 1:
-            return None
-        if explain_obstacle(problem.shared, data, int(is_free.sum())):
+        if explain_single_obstacle(problem, int(is_free.sum())):
             return None
         model = build_lane_model(problem, is_free, complete)
         mesh = place_samples(problem, times)
-        q = data.trajectories[0]
-        inputs = collect_inputs(problem.shared, data, 0)
         lanes = LaneProblem(
             base=p,
             free=model.free,
@@ -96,10 +87,10 @@ class LaneRefits:
         return cls(
             model=model,
             mesh=mesh,
-            inputs=None if inputs is None else LaneInputs.evaluate(mesh, inputs),
+            inputs=LaneInputs.from_problem(problem, mesh),
             problem=lanes,
             sigma=problem.sigma,
-            weights=np.where(q.measured, 1.0 / np.where(q.measured, q.scales, 1.0), 0.0),
+            weights=get_weights(problem),
             start=p,
         )
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..collocation.continuation import Point
 from ..collocation.hidden_state_problem import HiddenStateProblem, MeshStates
-from ..data.matching import collect_inputs
 from ..estimators.estimation_problem import Task
 from ..estimators.initial_guess import compute_natural_sizes, compute_velocity_factors
 from ..estimators.outcome import Outcome
@@ -25,13 +24,13 @@ from ..estimators.relaxed_model import (
     STATE_LEVEL_DECADES,
     collect_state_sizes,
 )
-from ..estimators.start_points import map_to_bounds
+from ..estimators.start_points import draw_stratified_shares, map_to_bounds
 from ..results.status import Status
 from ..support.array_types import FloatArray
 from .lane_iteration import LaneEnd, LaneProblem, solve_lanes
-from .lane_plan import LaneInputs, LaneModel, build_lane_model, explain_obstacle, place_samples
-from .lane_starts import average_samples, observe, select_best
-from .passes import LANES_PER_GROUP, LanePasses, find_finite, from_groups, get_instruction_set, to_groups
+from .lane_plan import LaneInputs, build_lane_model, get_weights, place_samples
+from .lane_starts import select_best, solve_draws
+from .passes import LANES_PER_GROUP, LanePasses, explain_single_obstacle, find_finite, from_groups, to_groups
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,7 @@ def explain_search_obstacle(task: Task) -> str:
     problem = task.problem
     if not isinstance(problem, HiddenStateProblem):
         return "every state is measured"
-    if get_instruction_set() == "numpy":
-        return "the package was installed without a C compiler"
-    if problem.model.parameters != problem.shared.parameters:
-        return "some parameters differ between trajectories"
-    obstacle = explain_obstacle(problem.shared, problem.data, int(task.free.sum()))
+    obstacle = explain_single_obstacle(problem, int(task.free.sum()))
     if not obstacle and sum(map(len, problem.build_meshes())) > POLICY.max_nodes:
         return f"the mesh has more than {POLICY.max_nodes} nodes"
     return obstacle
@@ -89,13 +84,10 @@ def search_in_lanes(task: Task, guesses: tuple[FloatArray, ...], seed: int) -> l
     problem = task.problem
     assert isinstance(problem, HiddenStateProblem)
     times = problem.build_meshes()[0]
-    model, mesh = _get_lane_model(problem, task), place_samples(problem, times)
-    driven = collect_inputs(problem.shared, problem.data, 0)
-    inputs = None if driven is None else LaneInputs.evaluate(mesh, driven)
-    q = problem.data.trajectories[0]
-    measured = q.measured
-    values = np.where(measured, problem.working_values[0], 0.0)
-    weights = np.where(measured, 1.0 / np.where(measured, q.scales, 1.0), 0.0)
+    model, mesh = build_lane_model(problem, task.free, False), place_samples(problem, times)
+    inputs = LaneInputs.from_problem(problem, mesh)
+    weights = get_weights(problem)
+    values = np.where(weights > 0, problem.working_values[0], 0.0)
     free = model.free
     lanes = LaneProblem(
         base=task.scale.to_natural(np.where(task.free, 0.0, task.base)),
@@ -110,17 +102,10 @@ def search_in_lanes(task: Task, guesses: tuple[FloatArray, ...], seed: int) -> l
     sigma = np.maximum(problem.sigma, MIN_SEARCH_NOISE * problem.spread)
     starts, levels = _draw(task, problem, guesses, np.random.default_rng([seed, 5]))
     drawn = LanePasses(model, mesh, inputs, *_repeat(values, weights, len(starts)), LANES_PER_GROUP)
-    p, slope = lanes.expand(starts[:, free])
-    drawn.set_point(p, slope, np.ones((len(starts), model.K)))
-    begin, _ = drawn.compute_initial(p)
-    begin[:, model.free_initial] = levels[:, model.free_initial]
-    drawn.x[:, 0] = to_groups(begin, LANES_PER_GROUP)
-    drawn.march()
-    predicted = average_samples(mesh, observe(model, drawn))
+    predicted, states = solve_draws(drawn, lanes, starts[:, free], levels)
     is_log = model.log_noise.astype(bool)
     predicted = np.where(is_log, np.log(np.maximum(predicted, np.finfo(float).tiny)), predicted)
     misfit = np.sum((weights * (values - predicted) / sigma) ** 2, axis=(1, 2))
-    states = from_groups(drawn.x, len(starts))
     misfit = np.where(find_finite(states) & np.isfinite(misfit), misfit, np.inf)
     usable = np.flatnonzero(np.isfinite(misfit))
     if not len(usable):
@@ -157,16 +142,6 @@ def search_in_lanes(task: Task, guesses: tuple[FloatArray, ...], seed: int) -> l
     return [pair for pair in pairs if pair[1].status.converged and pair[1].objective <= least + POLICY.max_behind]
 
 
-def _get_lane_model(problem: HiddenStateProblem, task: Task) -> LaneModel:
-    """Return the tapes of a problem; the model keeps them for the next fit."""
-    names = (problem.data.names, problem.data.noise, task.free.tobytes(), problem.jumps)
-    kept = problem.shared.compiled_functions.setdefault("lanes", {})
-    if names not in kept:
-        kept[names] = build_lane_model(problem, task.free, False)
-    model: LaneModel = kept[names]
-    return model
-
-
 def _repeat(values: FloatArray, weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """Return data and weights `(S, K)` for each of some lanes."""
     return np.tile(values, (count, 1, 1)), np.tile(weights, (count, 1, 1))
@@ -180,7 +155,7 @@ def _draw(
     natural = compute_natural_sizes(task, float(np.median(sizes)))
     lower, upper = task.scale.to_natural(task.lower), task.scale.to_natural(task.upper)
     count, J = POLICY.draws, len(task.free)
-    shares = (np.array([rng.permutation(count) for _ in range(J)]).T + rng.uniform(size=(count, J))) / count
+    shares = draw_stratified_shares(count, J, rng)
     every_other = np.arange(count)[:, None] % 2 == 1
     parts = np.array_split(np.arange(count), len(START_RANGES))
     drawn = np.empty((count, J))

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..estimators.start_points import map_to_bounds
+from ..estimators.start_points import draw_stratified_shares, map_to_bounds
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .lane_iteration import LaneProblem, solve_in_box
-from .lane_plan import LaneMesh, LaneModel
-from .passes import LanePasses, TestWindows, to_groups
+from .lane_plan import LaneMesh
+from .passes import LanePasses, TestWindows, from_groups, to_groups
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def draw_parameters(problem: LaneProblem, count: int, units: FloatArray, rng: np
     log = problem.log[problem.free]
     with np.errstate(over="ignore"):
         lower, upper = (np.where(log, np.exp(side), side) for side in (problem.lower, problem.upper))
-    shares = (np.array([rng.permutation(count) for _ in range(F)]).T + rng.uniform(size=(count, F))) / count
+    shares = draw_stratified_shares(count, F, rng)
     every_other = np.arange(count)[:, None] % 2 == 1
     unit = units[:, rng.integers(units.shape[1], size=shares.shape)]
     natural = map_to_bounds(lower, upper, np.broadcast_to(shares, unit.shape), unit, decades=every_other)
@@ -257,9 +257,31 @@ def average_samples(mesh: LaneMesh, values: FloatArray) -> FloatArray:
     return result
 
 
-def observe(model: LaneModel, passes: LanePasses) -> FloatArray:
-    """Return the observables at the nodes of all lanes, `(lanes, N, K)`, in natural units."""
-    from .passes import _flatten
+def solve_draws(
+    passes: LanePasses, problem: LaneProblem, q: FloatArray, level: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Solve the equations forward from draws.
 
-    values = passes._run(model.h, _flatten(passes.x), passes.mesh.times, 1)[:, : model.K]
-    return np.moveaxis(values, -1, 0)[: passes.lanes]
+    Parameters
+    ----------
+    passes : LanePasses
+        One lane for each draw; their states are replaced.
+    problem : LaneProblem
+    q : ndarray, (draws, F)
+    level : ndarray, (draws, D)
+        Initial values; only those that are fitted count.
+
+    Returns
+    -------
+    predicted : ndarray, (draws, S, K)
+        Observables at the samples, in natural units.
+    states : ndarray, (draws, N, D)
+    """
+    p, slope = problem.expand(q)
+    passes.set_point(p, slope, np.ones((len(q), passes.model.K)))
+    begin, _ = passes.compute_initial(p)
+    free = passes.model.free_initial
+    begin[:, free] = level[:, free]
+    passes.x[:, 0] = to_groups(begin, passes.width)
+    passes.march()
+    return average_samples(passes.mesh, passes.observe()), from_groups(passes.x, len(q))

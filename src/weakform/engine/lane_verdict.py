@@ -16,14 +16,13 @@ from ..diagnostics.goodness import REJECTION_LEVEL
 from ..diagnostics.noise_checks import is_rounding
 from ..diagnostics.practical_identifiability import MAX_RELATIVE_ERROR, POORLY_DETERMINED
 from ..estimators.discretisation_policy import DISCRETISATION
+from ..results.batch_result import STATUSES
 from ..results.status import Status
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .lane_goodness import compute_p_values
 from .lane_iteration import LaneEnd, LaneProblem, LaneSolution
 from .passes import LanePasses, find_finite, from_groups
 
-STATUSES = tuple(Status)
-"""All statuses; results of many fits hold positions in it."""
 STATUS_OF_END = {
     LaneEnd.RUNNING: Status.ITERATIONS,
     LaneEnd.ITERATIONS: Status.ITERATIONS,

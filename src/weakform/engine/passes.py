@@ -34,10 +34,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..collocation.hidden_state_problem import HiddenStateProblem
 from ..linalg.kernels import load_library
 from ..support.array_types import BoolArray, FloatArray, IntArray
 from .instruction_tape import ZERO_SUBSTITUTE, InstructionTape
-from .lane_plan import SUBSTEPS, LaneInputs, LaneMesh, LaneModel
+from .lane_plan import RUNGE_KUTTA_STEPS, LaneInputs, LaneMesh, LaneModel, explain_obstacle
 
 LANES_PER_GROUP = 8
 """Lanes of a group in the compiled passes: one AVX-512 register of doubles, two of AVX2, four of SSE2 and NEON."""
@@ -67,6 +68,22 @@ def get_instruction_set() -> str:
         return "numpy"
     available = INSTRUCTION_SETS[INSTRUCTION_SETS.index(widest) :]
     return wanted if wanted in available else widest
+
+
+def explain_single_obstacle(problem: HiddenStateProblem, free_count: int) -> str:
+    """Return why a single fit cannot use the lanes, as a clause; an empty string if it can.
+
+    Parameters
+    ----------
+    problem : HiddenStateProblem
+    free_count : int
+        Number of free parameters.
+    """
+    if get_instruction_set() == "numpy":
+        return "the package was installed without a C compiler"
+    if problem.model.parameters != problem.shared.parameters:
+        return "some parameters differ between trajectories"
+    return explain_obstacle(problem.shared, problem.data, free_count)
 
 
 @cache
@@ -229,7 +246,7 @@ class LanePasses:
                 *(len(mesh.entries), S, len(pairs_aa), len(pairs_ap)),
                 *(len(model.value_row), len(model.by_state), len(model.by_parameter)),
                 *(len(model.h_by_state), len(model.h_by_parameter)),
-                *(self._inputs[0] is not None, inputs is not None and not inputs.is_shared, SUBSTEPS),
+                *(self._inputs[0] is not None, inputs is not None and not inputs.is_shared, RUNGE_KUTTA_STEPS),
                 *(max((tape.registers for tape in model.jumps), default=0), 0),
                 *(
                     number
@@ -390,6 +407,11 @@ class LanePasses:
         else:
             self._call("evaluate", self._all_groups, rows=rows)
         return rows
+
+    def observe(self) -> FloatArray:
+        """Evaluate the observables at all nodes, `(lanes, N, K)`, in natural units."""
+        values = self._run(self.model.h, _flatten(self.x), self.mesh.times, 1)[:, : self.model.K]
+        return np.moveaxis(values, -1, 0)[: self.lanes]
 
     def sum_weak_residuals(
         self, windows: TestWindows, left: FloatArray, scale: FloatArray
@@ -627,14 +649,14 @@ class LanePasses:
                 chosen = table[at, half_steps] if shared else np.ascontiguousarray(table[:, at, half_steps])
             self._inputs = [None, chosen, None, None]
             f = np.zeros_like(states)
-            out = self._run(model.values, states, begin + h * half_steps / (2 * SUBSTEPS), 1)
+            out = self._run(model.values, states, begin + h * half_steps / (2 * RUNGE_KUTTA_STEPS), 1)
             f[:, model.value_row] = out
             return f
 
-        dt = (h / SUBSTEPS)[:, None, None]
+        dt = (h / RUNGE_KUTTA_STEPS)[:, None, None]
         try:
             with np.errstate(all="ignore"):
-                for step in range(SUBSTEPS):
+                for step in range(RUNGE_KUTTA_STEPS):
                     k1 = slope(x, 2 * step)
                     k2 = slope(x + dt / 2 * k1, 2 * step + 1)
                     k3 = slope(x + dt / 2 * k2, 2 * step + 1)
@@ -654,7 +676,7 @@ class LanePasses:
         for part in (0, 2, 1):
             chosen = None
             if table is not None:
-                at = part * SUBSTEPS
+                at = part * RUNGE_KUTTA_STEPS
                 chosen = table[:, at] if table.ndim == 3 else np.ascontiguousarray(table[:, :, at])
             self._inputs = [None, chosen, None, None]
             states = x[:-1] if part == 0 else x[1:] if part == 2 else (x[:-1] + x[1:]) / 2 + h / 8 * (f[0] - f[1])

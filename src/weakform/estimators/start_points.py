@@ -83,15 +83,21 @@ def _draw_starts(task: Task, rng: np.random.Generator) -> list[FloatArray]:
         task.scale.to_natural(task.upper)[drawn],
         _collect_units(task),
     )
-    # Stratified in each parameter, so that few draws cover the range.
-    n, draws = int(drawn.sum()), SCREENED_DRAWS
-    cells = (np.array([rng.permutation(draws) for _ in range(n)]).T + rng.uniform(size=(draws, n))) / draws
+    draws = SCREENED_DRAWS
+    cells = draw_stratified_shares(draws, int(drawn.sum()), rng)
     P = np.tile(task.base, (draws, 1))
     # On a linear scale a parameter whose bounds span decades would hardly ever be small, on a log scale rarely large.
     every_other = np.arange(draws)[:, None] % 2 == 1
     P[:, drawn] = map_to_bounds(lower, upper, cells, rng.choice(units, size=cells.shape), decades=every_other)
     P[:, drawn] = task.scale.to_working(P)[:, drawn]
     return screen_draws(task, P)
+
+
+def draw_stratified_shares(count: int, width: int, rng: np.random.Generator) -> FloatArray:
+    """Draw shares of the unit interval, `(count, width)`, stratified in each column so that few cover the range."""
+    return np.asarray(
+        (np.array([rng.permutation(count) for _ in range(width)]).T + rng.uniform(size=(count, width))) / count
+    )
 
 
 def _collect_units(task: Task) -> FloatArray:

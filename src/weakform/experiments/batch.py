@@ -25,7 +25,6 @@ from ..engine.chunk_fit import POLICY as CHUNK_POLICY
 from ..engine.chunk_fit import BatchPlan, ChunkData, ChunkInputs, ChunkResult, fit_chunk, has_wide_gap, measure_size
 from ..engine.lane_iteration import LaneProblem
 from ..engine.lane_plan import LaneInputs, LaneMesh, build_lane_mesh, build_lane_model, explain_obstacle
-from ..engine.lane_verdict import STATUSES
 from ..fitting import fit
 from ..fitting.fit_arguments import check_model
 from ..linalg.blas_threads import use_single_thread
@@ -34,7 +33,7 @@ from ..model.inputs import Inputs
 from ..noise.kinds import KINDS
 from ..parameters import Parameter, ResolvedParameters, resolve_parameters
 from ..parameters.resolution import drop_parameters
-from ..results.batch_result import BatchResult
+from ..results.batch_result import STATUSES, BatchResult
 from ..results.fit_result import FitResult
 from ..results.status import Status
 from ..support.array_types import FloatArray, IntArray

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.chunk_fit import ChunkResult
-from ..engine.lane_verdict import STATUSES
 from ..files.batch_archive import read_archive
+from ..results.batch_result import STATUSES
 from ..results.status import Status
 from ..support.array_types import IntArray
 from ..support.errors import DataError
